@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What policy would say of a tool before anybody calls it: a manifest in, a decision out.
+
+Arguments and budgets can only make the answer stricter. Opens no store and records nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from palyra.core.digest import PlanDigest, call_digest
+from palyra.core.facts import NO_FACTS
+from palyra.core.ids import CallId, RunId, SessionId
+from palyra.core.proposal import Proposal
+from palyra.core.session import BudgetLeft
+from palyra.daemon.settings import snapshot
+from palyra.flow.policy.allowlist import AllowlistPolicy
+from palyra.tools.basic import BASIC_TOOLS
+from palyra.tools.catalogue import Catalogue
+from palyra.tools.files import FILE_TOOLS
+
+if TYPE_CHECKING:
+    from palyra.core.decision import Decision
+    from palyra.core.manifest import ToolManifest
+    from palyra.core.principal import Credential
+    from palyra.daemon.settings import Settings
+
+_NO_ARGUMENTS = msgspec.Raw(b"{}")
+_FULL = BudgetLeft(run=1, session=1, agent_hour=1)
+
+
+def offered_tools() -> Catalogue:
+    """Return the catalogue of the command line, without what it takes to run the tools."""
+    return Catalogue((*BASIC_TOOLS, *FILE_TOOLS))
+
+
+def verdict_on(manifest: ToolManifest, *, caller: Credential, settings: Settings) -> Decision:
+    """Return what the policy in force would say if ``caller`` called this tool."""
+    policy = AllowlistPolicy(snapshot(settings))
+    return policy.decide(_imagined_call(manifest, caller), left=_FULL)
+
+
+def _imagined_call(manifest: ToolManifest, caller: Credential) -> Proposal:
+    return Proposal(
+        call_id=CallId(""),
+        request_id=None,
+        principal=caller.principal,
+        credential_id=caller.credential_id,
+        session_id=SessionId(""),
+        run_id=RunId(""),
+        parent_call_id=None,
+        depth=0,
+        tool=manifest.name,
+        tool_version=manifest.version,
+        capabilities=tuple(sorted(manifest.capabilities)),
+        is_sensitive=manifest.is_sensitive,
+        executor=manifest.executor,
+        arguments=_NO_ARGUMENTS,
+        journaled_arguments=_NO_ARGUMENTS,
+        facts=NO_FACTS,
+        workspace=None,
+        call_digest=call_digest(
+            tool=manifest.name, version=manifest.version, canonical_arguments=bytes(_NO_ARGUMENTS)
+        ),
+        plan_digest=PlanDigest(""),
+        timeout_ms=1,
+        proposed_at_ms=0,
+    )

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage 1: a request in, a proposal or the reason why it is none out.
+
+Decodes strictly, finds the tool by its exact name, checks the schema, resolves the workspace, and
+fixes the canonical bytes and digests that every later stage refers to. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from palyra.core.canonical import canonical_record, canonicalize
+from palyra.core.digest import PlanDigest, call_digest, plan_digest
+from palyra.core.errors import MEANINGS, Code, InputError, StoreError
+from palyra.core.execution import Executor
+from palyra.core.ids import CallId
+from palyra.core.manifest import ToolManifest, is_tool_name
+from palyra.core.proposal import CallRequest, Malformed, Proposal
+from palyra.core.strict_json import JsonLimits, decode
+from palyra.core.workspace import Workspace
+from palyra.flow.intake.redaction import journaled
+from palyra.flow.intake.schema import ArgumentSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from palyra.core.ports import CallStore, Catalogue, Clock, IdSource
+    from palyra.core.session import Run
+
+_log: Final = logging.getLogger(__name__)
+_SALT_BYTES: Final = 16
+_LONGEST_REQUEST_ID: Final = 128
+_UNNAMEABLE: Final = "(not a tool name)"
+
+
+class Parent(msgspec.Struct, frozen=True, kw_only=True):
+    """The call that makes a nested call."""
+
+    call_id: CallId
+    depth: int
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How the call would run: what its plan digest identifies."""
+
+    executor: Executor
+    timeout_ms: int
+    max_output_bytes: int
+    workspace: Workspace | None
+
+
+class Receiver:
+    """Makes proposals for one catalogue."""
+
+    def __init__(
+        self,
+        *,
+        catalogue: Catalogue,
+        store: CallStore,
+        clock: Clock,
+        ids: IdSource,
+        max_depth: int,
+        execution_timeout_ms: int,
+    ) -> None:
+        self._catalogue = catalogue
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._max_depth = max_depth
+        self._execution_timeout_ms = execution_timeout_ms
+        self._schemas: dict[str, ArgumentSchema] = {}
+
+    def receive(
+        self, request: CallRequest, *, run: Run, parent: Parent | None = None
+    ) -> Proposal | Malformed:
+        """Return the proposal that ``request`` makes, or why it makes none (I1)."""
+        try:
+            return self._propose(request, run=run, parent=parent)
+        except _Unacceptable as unacceptable:
+            problem = unacceptable
+        except InputError as error:
+            problem = _Unacceptable(error.code, error.message, hint=error.hint)
+        except StoreError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+            # A tool author's fact extraction, or a fault of ours: refused and recorded (I1).
+            _log.exception("the proposal could not be made")
+            problem = _Unacceptable(Code.GATE_FAULT)
+        return self._malformed(request, problem, run=run, parent=parent)
+
+    def _propose(self, request: CallRequest, *, run: Run, parent: Parent | None) -> Proposal:
+        depth = parent.depth + 1 if parent is not None else 0
+        if depth > self._max_depth:
+            raise _Unacceptable(
+                Code.DEPTH_EXCEEDED, f"the call is nested {depth} deep, at most {self._max_depth}"
+            )
+        if request.request_id is not None and not _is_request_id(request.request_id):
+            raise _Unacceptable(
+                Code.INPUT_INVALID,
+                f"a request id is 1 to {_LONGEST_REQUEST_ID} printable ASCII characters",
+                path="/request_id",
+            )
+        manifest = self._manifest(request.tool)
+        arguments = self._arguments(request.raw_arguments, manifest)
+        canonical = canonicalize(arguments)
+        workspace = self._workspace(arguments, manifest)
+        timeout_ms = self._execution_timeout_ms
+        if request.timeout_ms is not None:
+            timeout_ms = max(1, min(timeout_ms, request.timeout_ms))
+        plan = Plan(
+            executor=manifest.executor,
+            timeout_ms=timeout_ms,
+            max_output_bytes=manifest.max_output_bytes,
+            workspace=workspace,
+        )
+        salt = os.urandom(_SALT_BYTES) if manifest.secret_fields else b""
+        kept = journaled(arguments, secret_fields=manifest.secret_fields, salt=salt)
+        return Proposal(
+            call_id=CallId(self._ids.ulid()),
+            request_id=request.request_id,
+            principal=run.principal,
+            credential_id=run.credential_id,
+            session_id=run.session_id,
+            run_id=run.run_id,
+            parent_call_id=parent.call_id if parent is not None else None,
+            depth=depth,
+            tool=manifest.name,
+            tool_version=manifest.version,
+            capabilities=tuple(sorted(manifest.capabilities)),
+            is_sensitive=manifest.is_sensitive,
+            executor=manifest.executor,
+            arguments=msgspec.Raw(canonical),
+            journaled_arguments=msgspec.Raw(canonical if kept is arguments else canonicalize(kept)),
+            facts=manifest.extract_facts(arguments),
+            workspace=workspace,
+            call_digest=call_digest(
+                tool=manifest.name, version=manifest.version, canonical_arguments=canonical
+            ),
+            plan_digest=_digest_of(plan),
+            timeout_ms=timeout_ms,
+            proposed_at_ms=self._clock.now_ms(),
+        )
+
+    def _manifest(self, name: str) -> ToolManifest:
+        if not is_tool_name(name):
+            raise _Unacceptable(
+                Code.INPUT_INVALID, "a tool name is lower-case words joined by dots", path="/tool"
+            )
+        manifest = self._catalogue.find(name)
+        if manifest is None:
+            nearest = self._catalogue.nearest(name)
+            raise _Unacceptable(
+                Code.TOOL_UNKNOWN,
+                f"no tool is named {name}",
+                hint=f"did you mean {nearest}?" if nearest else "",
+                path="/tool",
+            )
+        return manifest
+
+    def _arguments(self, raw: bytes, manifest: ToolManifest) -> Mapping[str, Any]:
+        limits = JsonLimits(max_bytes=manifest.max_input_bytes, max_depth=manifest.max_depth)
+        value = decode(raw, limits=limits)
+        schema = self._schemas.get(manifest.name)
+        if schema is None:
+            schema = self._schemas[manifest.name] = ArgumentSchema.of_input(manifest)
+        fault = schema.check(value)
+        if fault is not None:
+            where = fault.path or "the arguments"
+            raise _Unacceptable(
+                Code.INPUT_INVALID,
+                f"{where}: {fault.problem}",
+                hint=fault.hint,
+                path=fault.path,
+            )
+        return value  # type: ignore[return-value]  # input schemas are of type object
+
+    def _workspace(self, arguments: Mapping[str, Any], manifest: ToolManifest) -> Workspace | None:
+        if manifest.executor is not Executor.WORKSPACE:
+            return None
+        registered = self._store.workspaces()
+        name = arguments.get("workspace")
+        if name is None:
+            if len(registered) == 1:
+                return registered[0]
+            code = Code.WORKSPACE_AMBIGUOUS if registered else Code.WORKSPACE_UNKNOWN
+            raise _Unacceptable(code, path="/workspace")
+        for workspace in registered:
+            if workspace.name == name:
+                return workspace
+        raise _Unacceptable(Code.WORKSPACE_UNKNOWN, path="/workspace")
+
+    def _malformed(
+        self, request: CallRequest, problem: _Unacceptable, *, run: Run, parent: Parent | None
+    ) -> Malformed:
+        tool = request.tool if is_tool_name(request.tool) else _UNNAMEABLE
+        manifest = self._catalogue.find(tool)
+        has_sound_id = request.request_id is not None and _is_request_id(request.request_id)
+        return Malformed(
+            call_id=CallId(self._ids.ulid()),
+            request_id=request.request_id if has_sound_id else None,
+            principal=run.principal,
+            credential_id=run.credential_id,
+            session_id=run.session_id,
+            run_id=run.run_id,
+            parent_call_id=parent.call_id if parent is not None else None,
+            depth=parent.depth + 1 if parent is not None else 0,
+            tool=tool,
+            tool_version=manifest.version if manifest is not None else "",
+            call_digest=call_digest(
+                tool=tool, version="malformed", canonical_arguments=request.raw_arguments
+            ),
+            code=problem.code,
+            reason=problem.reason,
+            hint=problem.hint or MEANINGS[problem.code].hint,
+            path=problem.path,
+            proposed_at_ms=self._clock.now_ms(),
+        )
+
+
+class _Unacceptable(Exception):  # noqa: N818 - never leaves this module
+    """Why a request is no proposal."""
+
+    def __init__(self, code: Code, reason: str = "", *, hint: str = "", path: str = "") -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason or MEANINGS[code].sentence
+        self.hint = hint
+        self.path = path
+
+
+@lru_cache(maxsize=1024)
+def _digest_of(plan: Plan) -> PlanDigest:
+    """Plans repeat from call to call; their digests are worth remembering."""
+    return plan_digest(canonical_record(plan))
+
+
+def _is_request_id(text: str) -> bool:
+    return 0 < len(text) <= _LONGEST_REQUEST_ID and text.isascii() and text.isprintable()

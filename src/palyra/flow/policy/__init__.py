@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage 2, decide: a proposal in, a decision out; silence forbids."""

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage 2: a proposal in, a decision out, whatever the engine does (I1)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from palyra.core.decision import Decision, forbid
+from palyra.core.errors import MEANINGS, Code
+from palyra.core.proposal import Malformed, Proposal
+from palyra.core.session import BudgetLeft, BudgetLimits
+
+if TYPE_CHECKING:
+    from palyra.core.ports import CallStore, PolicyEngine
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Decider:
+    """Puts a call and its remaining budget before the policy engine."""
+
+    def __init__(self, *, engine: PolicyEngine, store: CallStore, limits: BudgetLimits) -> None:
+        self._engine = engine
+        self._store = store
+        self._limits = limits
+
+    def decide(self, subject: Proposal | Malformed, *, is_charged: bool = False) -> Decision:
+        """Return the verdict; what is malformed or cannot be evaluated is forbidden (I1).
+
+        ``is_charged``: the call has been counted already, so its own unit is not held against it.
+        """
+        if isinstance(subject, Malformed):
+            return self._forbid(subject, subject.code, subject.reason, hint=subject.hint)
+        left = self._store.budget_left(subject, limits=self._limits, at_ms=subject.proposed_at_ms)
+        if is_charged:
+            left = BudgetLeft(
+                run=left.run + 1, session=left.session + 1, agent_hour=left.agent_hour + 1
+            )
+        try:
+            decision = self._engine.decide(subject, left=left)
+        except Exception:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+            _log.exception("policy failed on call %s", subject.call_id)
+            return self._forbid(subject, Code.POLICY_FAULT, MEANINGS[Code.POLICY_FAULT].sentence)
+        if decision.call_digest != subject.call_digest:
+            return self._forbid(subject, Code.POLICY_FAULT, "policy decided about another call")
+        return decision
+
+    def confirm(self, proposal: Proposal, decision: Decision) -> Decision:
+        """Return the decision under the policies of this moment: the same one if none changed."""
+        now = (self._engine.policy_digest, self._engine.snapshot_digest)
+        if now == (decision.policy_digest, decision.snapshot_digest):
+            return decision
+        return self.decide(proposal)
+
+    def exhausted(self, subject: Proposal | Malformed) -> Decision:
+        """Forbid a call for which no budget was left when it was to be recorded."""
+        code = Code.BUDGET_EXHAUSTED
+        return self._forbid(subject, code, MEANINGS[code].sentence)
+
+    def _forbid(
+        self, subject: Proposal | Malformed, code: Code, reason: str, *, hint: str = ""
+    ) -> Decision:
+        return forbid(
+            subject.call_digest,
+            code=code,
+            reason=reason,
+            hint=hint or MEANINGS[code].hint,
+            policy_digest=self._engine.policy_digest,
+            snapshot_digest=self._engine.snapshot_digest,
+        )

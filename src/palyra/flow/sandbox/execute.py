@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a permitted call: a permit in, an execution out, however the tool ends.
+
+Nothing a tool does escapes as an exception: a failure, a timeout, a cancellation and an output
+that breaks its manifest each become an outcome, which the gate records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import orjson
+
+from palyra.core.canonical import JsonValue, canonicalize
+from palyra.core.errors import (
+    MEANINGS,
+    Code,
+    InputError,
+    PalyraError,
+    StateConflictError,
+    StoreError,
+)
+from palyra.core.execution import Enforcement, Execution, Executor, Failure, Outcome
+from palyra.core.lifecycle import CallState
+from palyra.flow.sandbox.time_limit import TimeLimit
+from palyra.flow.sandbox.tool_call import ToolCall
+
+if TYPE_CHECKING:
+    from palyra.core.permit import Permit
+    from palyra.core.ports import Clock, ExecutionContext
+    from palyra.core.proposal import Proposal
+
+ToolBody = Callable[[ToolCall], Awaitable[JsonValue]]
+OutputCheck = Callable[[object], str | None]
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Runnable(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool's body, and how its output is checked against the manifest."""
+
+    body: ToolBody
+    check_output: OutputCheck
+    executor: Executor
+    max_output_bytes: int
+    observed: msgspec.Raw
+
+
+class Sandbox:
+    """The executor of every tool there is a body for."""
+
+    def __init__(self, tools: Mapping[str, Runnable], *, clock: Clock) -> None:
+        self._tools = dict(tools)
+        self._clock = clock
+
+    async def execute(
+        self, proposal: Proposal, permit: Permit, context: ExecutionContext
+    ) -> Execution:
+        """Run the call under its permit and say what was observed."""
+        if (permit.call_digest, permit.plan_digest) != (proposal.call_digest, proposal.plan_digest):
+            raise StateConflictError(Code.PERMIT_MISMATCH)  # I4
+        runnable = self._tools[proposal.tool]
+        started_at_ms = self._clock.now_ms()
+        started = self._clock.monotonic_ms()
+        outcome = await self._run(runnable, proposal, context)
+        outcome = msgspec.structs.replace(outcome, duration_ms=self._clock.monotonic_ms() - started)
+        return Execution(
+            permit_id=permit.permit_id,
+            executor=runnable.executor,
+            enforcement=Enforcement.NONE,
+            observed=runnable.observed,
+            outcome=outcome,
+            started_at_ms=started_at_ms,
+            ended_at_ms=self._clock.now_ms(),
+        )
+
+    async def _run(
+        self, runnable: Runnable, proposal: Proposal, context: ExecutionContext
+    ) -> Outcome:
+        call = ToolCall(
+            arguments=orjson.loads(bytes(proposal.arguments)),
+            call_id=proposal.call_id,
+            workspace=proposal.workspace,
+            effects=context.effects,
+            nested=context.nested,
+        )
+        try:
+            async with TimeLimit(proposal.timeout_ms) as limit:
+                context.on_clock(limit)
+                value = await runnable.body(call)
+            return _accept(value, runnable)
+        except TimeoutError:
+            return _failed(
+                CallState.TIMED_OUT,
+                Code.TOOL_TIMED_OUT,
+                f"the tool did not end within {proposal.timeout_ms} ms",
+                limit="execution_timeout_ms",
+            )
+        except asyncio.CancelledError:
+            _take_back_cancellation()
+            return _failed(CallState.CANCELLED, Code.TOOL_CANCELLED)
+        except StoreError:
+            raise  # The plan of an effect could not be recorded: a fault of ours, not the tool's.
+        except PalyraError as error:
+            return _failed(CallState.FAILED, error.code, error.message, details=dict(error.details))
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything
+            # The type is ours or the author's; the text may hold anything and stays in the log.
+            _log.exception("tool %s raised", proposal.tool)
+            return _failed(
+                CallState.FAILED, Code.TOOL_FAILED, f"the tool raised {type(error).__name__}"
+            )
+
+
+def _accept(value: JsonValue, runnable: Runnable) -> Outcome:
+    try:
+        output = canonicalize(value)
+    except InputError:
+        return _failed(CallState.FAILED, Code.TOOL_OUTPUT_INVALID, "the tool's output is not JSON")
+    if len(output) > runnable.max_output_bytes:
+        return _failed(
+            CallState.FAILED,
+            Code.TOOL_OUTPUT_INVALID,
+            f"the tool's output has {len(output)} bytes, more than {runnable.max_output_bytes}",
+            limit="max_output_bytes",
+        )
+    problem = runnable.check_output(value)
+    if problem is not None:
+        return _failed(CallState.FAILED, Code.TOOL_OUTPUT_INVALID, problem)
+    return Outcome(state=CallState.SUCCEEDED, output=msgspec.Raw(output), failure=None)
+
+
+def _failed(
+    state: CallState,
+    code: Code,
+    message: str = "",
+    *,
+    limit: str | None = None,
+    details: dict[str, Any] | None = None,
+) -> Outcome:
+    failure = Failure(code=code, message=message or MEANINGS[code].sentence, details=details or {})
+    return Outcome(state=state, output=None, failure=failure, limit=limit)
+
+
+def _take_back_cancellation() -> None:
+    """End the cancellation here: it was for the tool alone, and the outcome is still recorded."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which folders can be workspaces: folders of their own, away from homes and our state (I10)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palyra.core.errors import Code, InputError
+from palyra.core.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def inspect_folder(
+    folder: Path, *, name: str | None, state: Path, homes: Iterable[Path]
+) -> Workspace:
+    """Return the workspace that ``folder`` would be.
+
+    Raises:
+        InputError: it does not exist, is ``/``, a home directory or above one, or it and the
+            state directory contain each other.
+    """
+    try:
+        root = Path(os.path.realpath(folder, strict=True))
+        found = root.stat()
+    except OSError as error:
+        raise _refused(folder, f"cannot be read: {error.strerror}") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refused(folder, "is not a folder")
+    if root == Path(root.anchor):
+        raise _refused(root, "is the whole file system")
+    real_state = Path(os.path.realpath(state))
+    if real_state.is_relative_to(root) or root.is_relative_to(real_state):
+        raise _refused(root, f"and the state directory {real_state} contain each other")
+    for home in homes:
+        if Path(os.path.realpath(home)).is_relative_to(root):
+            raise _refused(root, f"holds the home directory {home}")
+    return Workspace(
+        name=name or root.name, root=str(root), device=found.st_dev, inode=found.st_ino
+    )
+
+
+def require_apart(workspaces: Iterable[Workspace], *, state: Path) -> None:
+    """Refuse to start when a registered workspace and the state directory contain each other."""
+    real_state = Path(os.path.realpath(state))
+    for workspace in workspaces:
+        root = Path(workspace.root)
+        if real_state.is_relative_to(root) or root.is_relative_to(real_state):
+            raise _refused(root, f"and the state directory {real_state} contain each other")
+
+
+def _refused(folder: Path, why: str) -> InputError:
+    return InputError(Code.WORKSPACE_REFUSED, f"{folder} {why}")

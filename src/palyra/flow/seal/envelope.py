@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attestation as a document of its own: a DSSE envelope with its place in the log.
+
+The envelope is readable by any DSSE tool. The member ``palyra`` beside it holds the receipt: the
+way from the attestation's entry to a signed head, so that its place can be checked offline too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from palyra.core.attestation import (
+    STATEMENT_TYPE,
+    Attestation,
+    Statement,
+    envelope,
+    expected_execution_sha256,
+)
+from palyra.core.canonical import canonical_record, canonicalize
+from palyra.core.chain import GENESIS, Entry, Receipt, SignedHead, link_under_receipt
+from palyra.core.errors import Code, InputError, IntegrityError, NotFoundError
+from palyra.core.events import CallEnded, CallInterrupted
+from palyra.core.strict_json import JsonLimits, decode
+from palyra.flow.seal.signatures import PublicKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from palyra.core.ports import JournalReader
+
+_LIMITS: Final = JsonLimits(max_bytes=1 << 24, max_depth=32)
+_ENDINGS: Final = {kind.kind: kind for kind in (CallEnded, CallInterrupted)}
+
+
+class _Signature(msgspec.Struct, frozen=True):
+    keyid: str
+    sig: str
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True, rename={"payload_type": "payloadType"}):
+    payload_type: str
+    payload: str
+    signatures: tuple[_Signature, ...]
+    palyra: Receipt
+
+
+def attestation_document(reader: JournalReader, identifier: str) -> bytes:
+    """Return the document of a call's attestation, by call id or attestation id."""
+    for entry in _endings(reader, identifier):
+        event = msgspec.json.decode(entry.body, type=_ENDINGS[entry.kind])
+        attestation = event.attestation
+        document: dict[str, Any] = envelope(
+            STATEMENT_TYPE,
+            attestation.payload,
+            key_id=attestation.key_id,
+            signature=attestation.signature,
+        )
+        document["palyra"] = msgspec.to_builtins(receipt_of(reader, entry))
+        return canonicalize(document)
+    raise NotFoundError(Code.ATTESTATION_UNKNOWN)
+
+
+def receipt_of(reader: JournalReader, entry: Entry) -> Receipt:
+    """Return the way from ``entry`` to the head of the commit that brought it."""
+    head = next(reader.heads(first=entry.index), None)
+    if not isinstance(head, SignedHead):
+        raise IntegrityError(
+            Code.JOURNAL_BROKEN, f"no signed head can be read for entry {entry.index}"
+        )
+    before = next(reader.entries(first=entry.index - 1, last=entry.index - 1), None)
+    after = reader.entries(first=entry.index + 1, last=head.head.index)
+    return Receipt(
+        index=entry.index,
+        recorded_at_ms=entry.recorded_at_ms,
+        kind=entry.kind,
+        subject=entry.subject,
+        previous=(before.link if before is not None else GENESIS).hex(),
+        leaves_after=tuple(following.leaf.hex() for following in after),
+        head=head,
+    )
+
+
+def verify_document(document: bytes, *, public_key_pem: bytes) -> Statement:
+    """Return the statement if everything about the document holds, with no store at hand.
+
+    Raises:
+        IntegrityError: a signature, the digest, or the place in the log does not hold.
+        InputError: this is not an attestation document, or not a key.
+    """
+    key = PublicKey.from_pem(public_key_pem)
+    parsed = _parse(document)
+    payload = _payload(parsed)
+    attestation = _attestation(parsed, payload)
+    statement = attestation.statement
+    if not key.signed_attestation(attestation) or attestation.payload != payload:
+        raise _invalid("it is not signed by this key, or was changed since")
+    if statement.execution_sha256 != expected_execution_sha256(statement):
+        raise _invalid("execution_sha256 does not fit its fields")
+    receipt = parsed.palyra
+    if not key.signed_head(receipt.head):
+        raise _invalid("the head of its receipt is not signed by this key")
+    kind = _ENDINGS.get(receipt.kind)
+    if kind is None or receipt.subject != statement.call_id:
+        raise _invalid("its receipt is for another entry")
+    body = canonical_record(kind(call_id=statement.call_id, attestation=attestation))
+    head = receipt.head.head
+    if (
+        receipt.index + len(receipt.leaves_after) != head.index
+        or link_under_receipt(receipt, body=body) != head.link
+    ):
+        raise _invalid("its receipt does not lead to the signed head")
+    return statement
+
+
+def _endings(reader: JournalReader, identifier: str) -> Iterator[Entry]:
+    """Yield the entries that end the named call, newest first."""
+    for entry in reversed(reader.of_subject(identifier)):
+        if entry.kind in _ENDINGS:
+            yield entry
+    index = reader.attested_at(identifier)
+    if index is not None:
+        yield from reader.entries(first=index, last=index)
+
+
+def _parse(document: bytes) -> _Document:
+    try:
+        return msgspec.convert(decode(document, limits=_LIMITS), _Document)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            Code.INPUT_INVALID, f"this is not an attestation document: {error}"
+        ) from error
+    except ValueError as error:
+        raise _invalid("its receipt cannot be read") from error
+
+
+def _payload(parsed: _Document) -> bytes:
+    if parsed.payload_type != STATEMENT_TYPE or len(parsed.signatures) != 1:
+        raise _invalid(f"it is not one signature over {STATEMENT_TYPE}")
+    try:
+        return base64.b64decode(parsed.payload, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _invalid("its payload is not base64") from error
+
+
+def _attestation(parsed: _Document, payload: bytes) -> Attestation:
+    try:
+        statement = msgspec.json.decode(payload, type=Statement)
+        signature = base64.b64decode(parsed.signatures[0].sig, validate=True).hex()
+    except (msgspec.MsgspecError, binascii.Error, ValueError) as error:
+        raise _invalid("its statement or signature cannot be read") from error
+    return Attestation(
+        key_id=parsed.signatures[0].keyid,  # type: ignore[arg-type]  # a claim, checked next
+        signature=signature,
+        statement=statement,
+    )
+
+
+def _invalid(why: str) -> IntegrityError:
+    return IntegrityError(Code.ATTESTATION_INVALID, f"the attestation does not verify: {why}")

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was told of a call before, told again: for retries, for resumes, for lost races."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from palyra.core.errors import Code, IntegrityError, NotFoundError, StateConflictError
+from palyra.core.events import CallDecided, CallEnded, CallInterrupted
+from palyra.core.result import CallResult, read_ending, recorded_result, with_place
+from palyra.flow.seal.interrupt import read_event
+
+if TYPE_CHECKING:
+    from palyra.core.attestation import Attestation
+    from palyra.core.ids import CallId
+    from palyra.core.ports import CallRecord, CallStore
+    from palyra.core.proposal import Malformed, Proposal
+
+
+class Recall:
+    """Reads recorded calls back."""
+
+    def __init__(self, store: CallStore) -> None:
+        self._store = store
+
+    def record(self, call_id: CallId) -> CallRecord:
+        """Return what the store knows of a call."""
+        record = self._store.call(call_id)
+        if record is None:
+            raise NotFoundError(Code.CALL_UNKNOWN)
+        return record
+
+    def earlier(self, subject: Proposal | Malformed) -> CallResult | None:
+        """Return the result of the call that used the same request id, if there is one.
+
+        Raises:
+            StateConflictError: that call was about something else.
+        """
+        if subject.request_id is None:
+            return None
+        record = self._store.by_request(subject.principal, subject.request_id)
+        if record is None:
+            return None
+        if record.call_digest != subject.call_digest:
+            raise conflict(record.call_id)
+        return self.result(record.call_id)
+
+    def result(self, call_id: CallId) -> CallResult:
+        """Return a call's result as it was told.
+
+        Raises:
+            StateConflictError: the call is still running.
+        """
+        record = self.record(call_id)
+        if not record.ending:
+            raise StateConflictError(
+                Code.CALL_UNDER_WAY,
+                f"call {call_id} is {record.state}",
+                details={"call_id": call_id, "state": record.state.value},
+            )
+        decided: CallDecided | None = None
+        attestation: Attestation | None = None
+        index = 0
+        for entry in self._store.of_subject(call_id):
+            if entry.kind == CallDecided.kind:
+                decided = read_event(entry, CallDecided)
+            elif entry.kind in (CallEnded.kind, CallInterrupted.kind):
+                attestation = read_event(entry, CallEnded).attestation
+                index = entry.index
+        if decided is None:
+            raise IntegrityError(Code.JOURNAL_BROKEN, f"call {call_id} has no recorded decision")
+        result = recorded_result(
+            decided, read_ending(record.ending), state=record.state, attestation=attestation
+        )
+        return with_place(result, None, index=index)
+
+
+def conflict(call_id: CallId) -> StateConflictError:
+    """Return the fault of a request id that was used for another call."""
+    return StateConflictError(Code.REQUEST_CONFLICT, details={"call_id": call_id})

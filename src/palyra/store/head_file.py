@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The signed head, kept outside the database: what truncation and rollback are measured against.
+
+Two slots are written in turn, so that a torn write leaves the other one whole. Writers of several
+processes exclude each other, and an older head never replaces a newer one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+
+from palyra.core.chain import SignedHead
+from palyra.core.errors import Code, StoreError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SLOT_BYTES: Final = 1024
+_SLOTS: Final = 2
+_INDEX_DIGITS: Final = 20
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decoder = msgspec.json.Decoder(SignedHead)
+
+
+class HeadFile:
+    """The file of the kept head. Open it once per process."""
+
+    def __init__(self, descriptor: int, *, path: Path) -> None:
+        self._descriptor = descriptor
+        self._path = path
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open the file, creating it blank if it is missing.
+
+        Its full size is written at once: a disk that is full later cannot refuse a head.
+        """
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(path, flags, 0o600)
+            if os.fstat(descriptor).st_size == 0:
+                os.pwrite(descriptor, b" " * (_SLOT_BYTES * _SLOTS), 0)
+            return cls(descriptor, path=path)
+        except OSError as error:
+            raise StoreError(
+                Code.STORE_READ_ONLY, f"the kept head {path} cannot be opened: {error.strerror}"
+            ) from error
+
+    def read(self) -> SignedHead | None:
+        """Return the newest head in the file, or ``None`` if it holds none."""
+        heads = [head for head in map(_decode, self._slots()) if head is not None]
+        return max(heads, key=lambda signed: signed.head.index, default=None)
+
+    def keep(self, signed: SignedHead) -> None:
+        """Write ``signed`` unless a head at least as new is there."""
+        index = signed.head.index
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            try:
+                first, second = (_index_of(slot) for slot in self._slots())
+                if max(first, second) >= index:
+                    return
+                text = b"%0*d %b" % (_INDEX_DIGITS, index, _encode(signed))
+                spare = 0 if first <= second else _SLOT_BYTES
+                os.pwrite(self._descriptor, text.ljust(_SLOT_BYTES - 1) + b"\n", spare)
+            finally:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        except OSError as error:
+            raise StoreError(
+                Code.STORE_FULL, f"the kept head {self._path} cannot be written: {error.strerror}"
+            ) from error
+
+    def sync(self) -> None:
+        """Make the file survive a power cut."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def _slots(self) -> tuple[bytes, bytes]:
+        text = os.pread(self._descriptor, _SLOT_BYTES * _SLOTS, 0)
+        return text[:_SLOT_BYTES], text[_SLOT_BYTES:]
+
+
+def read_kept_head(path: Path) -> SignedHead | None:
+    """Return the newest head in the file at ``path``, without creating or changing it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(
+            Code.STORE_UNREACHABLE, f"the kept head {path} cannot be read: {error.strerror}"
+        ) from error
+    head_file = HeadFile(descriptor, path=path)
+    try:
+        return head_file.read()
+    finally:
+        head_file.close()
+
+
+def _index_of(slot: bytes) -> int:
+    """Return the index that a slot begins with, so that writing needs no parsing."""
+    digits = slot[:_INDEX_DIGITS]
+    return int(digits) if digits.isdigit() else -1
+
+
+def _decode(slot: bytes) -> SignedHead | None:
+    try:
+        return _decoder.decode(slot[_INDEX_DIGITS:])
+    except msgspec.MsgspecError:
+        return None  # An empty or torn slot; the other one counts.

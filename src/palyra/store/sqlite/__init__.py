@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The SQLite store.
+
+``database`` opens connections and names faults; ``schema`` is the tables; ``apply`` turns one
+transition into SQL; ``appender`` links entries and commits a batch; ``group_commit`` forms batches;
+``reads`` answers questions; ``ledger`` joins them behind the ports.
+"""

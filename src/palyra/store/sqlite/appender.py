@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Appends to the journal: transitions in, one durable commit with linked entries and a signed head.
+
+This is the only code that writes the database once it is open. Everything of one commit is there
+afterwards, or nothing is; a transition that is refused leaves the others standing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import apsw
+import msgspec
+
+from palyra.core.attestation import Anchor
+from palyra.core.canonical import canonical_record
+from palyra.core.chain import GENESIS, Head, Receipt, SignedHead, leaf_hash, link_hash
+from palyra.core.errors import NotFoundError, PalyraError, StateConflictError, StoreError
+from palyra.core.ports import Clock, Recorded, Signer
+from palyra.store.sqlite.apply import apply
+from palyra.store.sqlite.budgets import Budgets, KnownBudgets
+from palyra.store.sqlite.database import as_store_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from palyra.core.ids import InstanceId, LogId
+    from palyra.core.transitions import Admission, Transition
+    from palyra.store.head_file import HeadFile
+
+_INSERT = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?)"
+_encode_head = msgspec.json.Encoder(order="sorted").encode
+
+_Row = tuple[int, int, str, str, bytes, bytes, bytes | None]
+
+
+class _Batch:
+    """The entries of one commit, linked as they are added."""
+
+    def __init__(self, *, index: int, link: bytes, recorded_at_ms: int) -> None:
+        self.index = index
+        self.link = link
+        self.recorded_at_ms = recorded_at_ms
+        self.rows: list[_Row] = []
+        self.leaves: list[str] = []
+        self._previous: list[bytes] = []
+
+    def add(self, *, kind: str, subject: str, body: bytes) -> None:
+        self._previous.append(self.link)
+        self.index += 1
+        leaf = leaf_hash(
+            index=self.index,
+            recorded_at_ms=self.recorded_at_ms,
+            kind=kind,
+            subject=subject,
+            body=body,
+        )
+        self.link = link_hash(previous=self.link, leaf=leaf)
+        self.leaves.append(leaf.hex())
+        self.rows.append((self.index, self.recorded_at_ms, kind, subject, body, self.link, None))
+
+    def close(self, head: SignedHead) -> None:
+        """Put the signed head of the commit beside its last entry."""
+        self.rows[-1] = (*self.rows[-1][:-1], _encode_head(head))
+
+    def receipt(self, position: int, *, head: SignedHead) -> Receipt:
+        index, recorded_at_ms, kind, subject, *_ = self.rows[position]
+        return Receipt(
+            index=index,
+            recorded_at_ms=recorded_at_ms,
+            kind=kind,
+            subject=subject,
+            previous=self._previous[position].hex(),
+            leaves_after=tuple(self.leaves[position + 1 :]),
+            head=head,
+        )
+
+
+class Appender:
+    """The writer's connection, and where the journal ends as far as this process knows."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        *,
+        path: Path,
+        head_file: HeadFile,
+        signer: Signer,
+        clock: Clock,
+        log_id: LogId,
+        owner: InstanceId,
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._head_file = head_file
+        self._signer = signer
+        self._clock = clock
+        self._log_id = log_id
+        self._owner = owner
+        self._end: tuple[int, bytes] = (0, GENESIS)
+        self.known_budgets = KnownBudgets()
+
+    @property
+    def anchor(self) -> Anchor:
+        """The latest place this process has seen durable."""
+        index, link = self._end
+        return Anchor(index=index, link=link.hex())
+
+    def commit(self, transitions: Sequence[Transition]) -> list[Recorded | PalyraError]:
+        """Make ``transitions`` durable together and return what became of each.
+
+        A fault of the store fails them all; a fault that only one of them brings about (it raised
+        after it had begun to write) fails that one alone.
+        """
+        try:
+            return self._commit_together(transitions)
+        except apsw.ConstraintError as error:
+            if len(transitions) == 1:
+                return [as_store_error(error, path=self._path)]
+            return [self.commit([transition])[0] for transition in transitions]
+        except apsw.Error as error:
+            fault = as_store_error(error, path=self._path)
+        except StoreError as error:
+            fault = error
+        return [fault for _ in transitions]
+
+    def _commit_together(self, transitions: Sequence[Transition]) -> list[Recorded | PalyraError]:
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            index, link = self._find_end()
+            batch = _Batch(index=index, link=link, recorded_at_ms=self._clock.now_ms())
+            budgets = Budgets(connection)
+            applied = [self._apply(transition, batch, budgets) for transition in transitions]
+            budgets.write()
+            if not batch.rows:
+                connection.execute("COMMIT")  # counters may have changed
+                return [self._recorded(item, batch, head=None) for item in applied]
+            head = self._sign(batch)
+            batch.close(head)
+            connection.executemany(_INSERT, batch.rows)
+            connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        self._end = (batch.index, batch.link)
+        self.known_budgets.update(budgets)
+        self._head_file.keep(head)
+        return [self._recorded(item, batch, head=head) for item in applied]
+
+    def _apply(
+        self, transition: Transition, batch: _Batch, budgets: Budgets
+    ) -> tuple[Admission | None, int] | PalyraError:
+        try:
+            applied = apply(self._connection, transition, owner=self._owner, budgets=budgets)
+        except (StateConflictError, NotFoundError) as refusal:
+            return refusal  # checked before anything was written: the rest of the commit stands
+        for event in applied.events:
+            batch.add(kind=event.kind, subject=event.subject, body=canonical_record(event))
+        return applied.admission, len(batch.rows) - 1 if applied.events else -1
+
+    @staticmethod
+    def _recorded(
+        item: tuple[Admission | None, int] | PalyraError,
+        batch: _Batch,
+        *,
+        head: SignedHead | None,
+    ) -> Recorded | PalyraError:
+        if isinstance(item, PalyraError):
+            return item
+        admission, position = item
+        receipt = batch.receipt(position, head=head) if head and position >= 0 else None
+        return Recorded(admission=admission, receipt=receipt)
+
+    def _find_end(self) -> tuple[int, bytes]:
+        """Return where the journal ends now: other processes may have appended to it."""
+        row = self._connection.execute(
+            "SELECT seq, link FROM journal ORDER BY seq DESC LIMIT 1"
+        ).fetchone()
+        return row or (0, GENESIS)
+
+    def _sign(self, batch: _Batch) -> SignedHead:
+        head = Head(
+            log_id=self._log_id,
+            index=batch.index,
+            link=batch.link.hex(),
+            recorded_at_ms=batch.recorded_at_ms,
+        )
+        signature = self._signer.sign(head.signed_bytes)
+        return SignedHead(head=head, key_id=self._signer.key_id, signature=signature.hex())
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")

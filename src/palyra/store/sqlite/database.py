@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections to the database file, and the one translation of SQLite's faults into ours."""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from palyra.core.errors import Code, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+APPLICATION_ID: Final = 0x50414C59  # "PALY": what `file` and we recognise the database by
+
+_CODES: Final[tuple[tuple[type[apsw.Error], Code], ...]] = (
+    (apsw.FullError, Code.STORE_FULL),
+    (apsw.ReadOnlyError, Code.STORE_READ_ONLY),
+    (apsw.PermissionsError, Code.STORE_READ_ONLY),
+    (apsw.BusyError, Code.STORE_BUSY),
+    (apsw.LockedError, Code.STORE_BUSY),
+    (apsw.CorruptError, Code.STORE_CORRUPT),
+    (apsw.NotADBError, Code.STORE_CORRUPT),
+)
+
+
+@contextmanager
+def store_faults(path: Path) -> Iterator[None]:
+    """Turn any SQLite error into a ``StoreError`` that names the database."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise as_store_error(error, path=path) from error
+
+
+def as_store_error(error: apsw.Error, *, path: Path) -> StoreError:
+    """Return the typed fault of a SQLite error."""
+    code = next((code for kind, code in _CODES if isinstance(error, kind)), Code.STORE_UNREACHABLE)
+    return StoreError(code, f"{path}: {error}", details={"path": str(path)})
+
+
+def connect_writer(path: Path, *, busy_timeout_ms: int) -> apsw.Connection:
+    """Open the database for writing: WAL, and every commit on disk before it returns (I7)."""
+    with store_faults(path):
+        connection = apsw.Connection(str(path))
+        connection.set_busy_timeout(busy_timeout_ms)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        connection.pragma("foreign_keys", True)  # noqa: FBT003 - apsw's own signature
+        connection.pragma("trusted_schema", False)  # noqa: FBT003
+        _keep_log_file(connection)
+    return connection
+
+
+def _keep_log_file(connection: apsw.Connection) -> None:
+    """Leave the write-ahead log in place, at its size, when the last connection closes."""
+    yes = ctypes.c_int(1)
+    connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(yes))
+
+
+def connect_reader(path: Path, *, busy_timeout_ms: int) -> apsw.Connection:
+    """Open the database for reading only."""
+    with store_faults(path):
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(busy_timeout_ms)
+        connection.pragma("query_only", True)  # noqa: FBT003
+        connection.pragma("trusted_schema", False)  # noqa: FBT003
+    return connection

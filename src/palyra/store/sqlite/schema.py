@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables, and the numbered steps that lead to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from palyra.core.errors import Code, StoreError
+from palyra.store.sqlite.database import APPLICATION_ID, store_faults
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FIRST: Final = """
+CREATE TABLE journal (
+    seq            INTEGER PRIMARY KEY,
+    recorded_at_ms INTEGER NOT NULL,
+    kind           TEXT    NOT NULL,
+    subject        TEXT    NOT NULL,
+    body           BLOB    NOT NULL,
+    link           BLOB    NOT NULL,
+    head           BLOB
+) STRICT;
+CREATE INDEX journal_by_subject ON journal (subject);
+CREATE INDEX journal_configurations ON journal (seq) WHERE kind = 'config.applied';
+
+CREATE TRIGGER journal_is_append_only_update BEFORE UPDATE ON journal
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER journal_is_append_only_delete BEFORE DELETE ON journal
+BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+
+CREATE TABLE sessions (
+    session_id   TEXT PRIMARY KEY,
+    principal    TEXT NOT NULL,
+    credential   TEXT NOT NULL,
+    opened_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (
+    run_id       TEXT PRIMARY KEY,
+    session_id   TEXT NOT NULL REFERENCES sessions (session_id),
+    opened_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE budgets (
+    scope   TEXT PRIMARY KEY,
+    calls   INTEGER NOT NULL,
+    dropped INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE calls (
+    call_id     TEXT PRIMARY KEY,
+    run_id      TEXT NOT NULL,
+    principal   TEXT NOT NULL,
+    request_id  TEXT,
+    call_digest TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    approval_id TEXT,
+    owner       TEXT,
+    proposal    BLOB,
+    ending      BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX calls_by_request ON calls (principal, request_id)
+    WHERE request_id IS NOT NULL;
+CREATE INDEX calls_under_way ON calls (owner) WHERE state = 'launched';
+
+CREATE TABLE workspaces (
+    name   TEXT PRIMARY KEY,
+    root   TEXT NOT NULL UNIQUE,
+    device INTEGER NOT NULL,
+    inode  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+
+_ROOM_BYTES: Final = 4 << 20
+
+STEPS: Final[tuple[str, ...]] = (_FIRST,)
+"""Step n takes the schema from version n to n + 1. Published steps never change."""
+
+
+def prepare(connection: apsw.Connection, *, path: Path) -> None:
+    """Bring the database to the current version, in one transaction.
+
+    Raises:
+        StoreError: the file is another program's database, or a newer Palyra's.
+    """
+    with store_faults(path):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            is_new = _step_up(connection, path=path)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+        if is_new:
+            _make_room(connection)
+
+
+def _make_room(connection: apsw.Connection) -> None:
+    """Let the write-ahead log reach its usual size once, before it matters.
+
+    A commit that makes the file grow waits for the file system's own journal too, which takes
+    more than twice as long as overwriting what is there.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("CREATE TABLE room (filler BLOB)")
+    connection.execute("INSERT INTO room VALUES (zeroblob(?))", (_ROOM_BYTES,))
+    connection.execute("DROP TABLE room")
+    connection.execute("COMMIT")
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
+
+
+def _step_up(connection: apsw.Connection, *, path: Path) -> bool:
+    version = int(connection.pragma("user_version"))
+    application_id = int(connection.pragma("application_id"))
+    is_empty = not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+    if not is_empty and application_id != APPLICATION_ID:
+        raise StoreError(
+            Code.STORE_CORRUPT, f"{path} is not a Palyra database", details={"path": str(path)}
+        )
+    if version > len(STEPS):
+        raise StoreError(
+            Code.STORE_VERSION,
+            f"{path} has schema version {version}, this Palyra knows {len(STEPS)}",
+            details={"path": str(path), "version": version},
+        )
+    if version == len(STEPS):
+        return False
+    for step in STEPS[version:]:
+        connection.execute(step)
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.pragma("user_version", len(STEPS))
+    return is_empty

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal's Ed25519 key: created on first run, readable by its owner alone, never replaced."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Final, Self
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from palyra.core.digest import content_sha256
+from palyra.core.errors import Code, IntegrityError
+from palyra.core.ids import KeyId
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY_NAME: Final = "journal.key"
+PUBLIC_KEY_NAME: Final = "journal.pub"
+_MOST_BYTES: Final = 4096
+
+
+class SigningKey:
+    """A signer whose key stays in this object and in its file."""
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self._private = private
+        self.public_key: bytes = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self.key_id = key_id_of(self.public_key)
+
+    @classmethod
+    def create(cls, folder: Path) -> Self:
+        """Create the key and write it durably, with its public half beside it."""
+        key = cls(Ed25519PrivateKey.generate())
+        pem = key._private.private_bytes(  # the one place where it leaves memory
+            Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+        )
+        public = key._private.public_key().public_bytes(
+            Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+        )
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _write_new(folder / KEY_NAME, pem, mode=0o600)
+            _write_new(folder / PUBLIC_KEY_NAME, public, mode=0o644)
+        except OSError as error:
+            raise IntegrityError(
+                Code.KEY_UNREADABLE, f"the signing key cannot be written: {error.strerror}"
+            ) from error
+        return key
+
+    @classmethod
+    def load(cls, folder: Path) -> Self | None:
+        """Return the key, or ``None`` if there is none.
+
+        Raises:
+            IntegrityError: others can read or write it, or it is not an Ed25519 key.
+        """
+        path = folder / KEY_NAME
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise IntegrityError(Code.KEY_UNREADABLE, f"{path}: {error.strerror}") from error
+        try:
+            _require_private(descriptor, path=path)
+            pem = os.read(descriptor, _MOST_BYTES)
+        finally:
+            os.close(descriptor)
+        try:
+            private = load_pem_private_key(pem, password=None)
+        except (ValueError, TypeError) as error:
+            raise IntegrityError(Code.KEY_UNREADABLE, f"{path} is not a PEM key") from error
+        if not isinstance(private, Ed25519PrivateKey):
+            raise IntegrityError(Code.KEY_UNREADABLE, f"{path} is not an Ed25519 key")
+        return cls(private)
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the Ed25519 signature of ``message``."""
+        return self._private.sign(message)
+
+
+def key_id_of(public_key: bytes) -> KeyId:
+    """Identify a raw Ed25519 public key."""
+    return KeyId(content_sha256(public_key))
+
+
+def _require_private(descriptor: int, *, path: Path) -> None:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise IntegrityError(Code.KEY_UNREADABLE, f"{path} is not a regular file")
+    if status.st_mode & 0o077 or status.st_uid != os.geteuid():
+        raise IntegrityError(Code.KEY_EXPOSED, f"{path} is not its owner's alone (mode 0600)")
+
+
+def _write_new(path: Path, content: bytes, *, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, mode)
+    try:
+        os.write(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
