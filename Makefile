@@ -48,7 +48,7 @@ $(READY): requirements/run.lock requirements/dev.lock pyproject.toml
 	$(STEP) "create .venv with $(PYTHON)" $(PYTHON) -m venv --clear .venv
 
 .PHONY: up
-up: setup ## Set up, start the daemon on loopback and show a first call
+up: setup ## Set up, then walk one allowed and one denied call through the gate
 	@$(BIN)/python -m palyra.daemon.first_run
 
 # --- Tests and checks --------------------------------------------------------------------------
@@ -102,6 +102,11 @@ bench: $(READY) ## Measure against the references, or only ONLY=name,name
 
 COMPILE = compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header $(if $(UPGRADE),--upgrade)
+
+.PHONY: generate
+generate: setup ## Write the reference pages anew from the code
+	@for page in cli_reference error_codes settings_reference; do \
+		$(BIN)/python -m scripts.generate_$$page; done
 
 .PHONY: lock
 lock: need-python ## Lock the dependencies again, to the newest with UPGRADE=1

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,24 @@ async def test_special_files_are_refused_at_once(root: Path) -> None:
             await asyncio.wait_for(use(tool, root, **given), PATIENCE_SECONDS)
         assert caught.value.code is Code.FS_NOT_A_FILE
     assert tree(root) == before
+
+
+async def test_looking_at_a_pipe_does_not_wake_who_waits_at_its_other_end(tmp_path: Path) -> None:
+    plant_pipe(tmp_path / "pipe")
+    woken = threading.Event()
+
+    def wait_for_a_reader() -> None:
+        os.close(os.open(tmp_path / "pipe", os.O_WRONLY))
+        woken.set()
+
+    writer = threading.Thread(target=wait_for_a_reader)
+    writer.start()
+    with pytest.raises(ToolError):
+        await use("read", tmp_path, path="pipe")
+    assert not woken.wait(0.1)
+    os.close(os.open(tmp_path / "pipe", os.O_RDONLY))  # what a naive reader does
+    assert woken.wait(PATIENCE_SECONDS)
+    writer.join()
 
 
 async def test_special_files_do_not_hold_a_walk_up(root: Path) -> None:

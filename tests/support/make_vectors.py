@@ -272,6 +272,7 @@ def journal() -> dict[str, Any]:
     head = {
         "format": "palyra.journal-head.v1",
         "log_id": "01JCZK5M8N000000000000000Z",
+        "first": 3,
         "index": 5,
         "link": link.hex(),
         "recorded_at_ms": 1700000000005,

@@ -19,7 +19,7 @@ from palyra.core.digest import content_sha256
 from palyra.core.events import EffectPlanned
 from palyra.flow.sandbox.blocking import StopToken
 from palyra.flow.sandbox.file_change import FileChange
-from palyra.flow.sandbox.moves import KernelMoves, Moves, OnStep
+from palyra.flow.sandbox.moves import KernelMoves, Moves, OnStep, Place
 from palyra.flow.sandbox.staged import apply, stage
 from tests.support.workspaces import CALL_ID, tree, workspace_at
 
@@ -137,6 +137,56 @@ def files(root: Path) -> dict[str, str]:
 
 def staging_folders(root: Path) -> list[Path]:
     return list(root.glob(".palyra-stage-*"))
+
+
+class Crash(BaseException):
+    """The process ends here, as far as the code can tell."""
+
+
+class CrashAt:
+    """Crashes at one step, and counts the steps if there are fewer."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.taken = 0
+
+    def __call__(self, _: str) -> None:
+        self.taken += 1
+        if self.taken > self.step:
+            raise Crash
+
+
+def run_until_crash(
+    root: Path, changes: tuple[FileChange, ...], *, moves: Moves, on_step: OnStep
+) -> tuple[bool, list[EffectPlanned]]:
+    """Return whether it crashed, and the plan if it was recorded before."""
+    plans: list[EffectPlanned] = []
+    try:
+        carry_out(root, changes, plans.append, moves=moves, on_step=on_step)
+    except Crash:
+        return True, plans
+    return False, plans
+
+
+class Racing:
+    """Lets somebody else act right before a file changes places, then goes on."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+        self._moves = KernelMoves()
+
+    def exchange(self, slot: Place, target: Place, *, aside: Place, on_step: OnStep) -> None:
+        self._act()
+        self._moves.exchange(slot, target, aside=aside, on_step=on_step)
+
+    def put(self, source: Place, target: Place, *, on_step: OnStep) -> None:
+        self._act()
+        self._moves.put(source, target, on_step=on_step)
+
+
+def once(act: Callable[[], object]) -> Callable[[], object]:
+    left = [act]
+    return lambda: left.pop()() if left else None
 
 
 def main() -> None:

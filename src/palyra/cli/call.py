@@ -86,7 +86,8 @@ def result_reply(result: CallResult) -> Reply:
     status = exit_of_result(result)
     decision = result.decision
     if is_callers_mistake(result):
-        details = {"call_id": result.call_id} if result.call_id is not None else {}
+        known = {"call_id": result.call_id or "", "path": decision.path}
+        details = {name: value for name, value in known.items() if value}
         return error_reply(
             Code(decision.code),
             decision.reason,
@@ -115,9 +116,9 @@ def _within_workspace(raw: bytes, *, tool: str, workspace: str) -> bytes:
 
     from palyra.core.errors import InputError
     from palyra.core.strict_json import JsonLimits, decode
-    from palyra.daemon.verdicts import offered_tools
+    from palyra.tools.built_in import built_in_catalogue
 
-    manifest = offered_tools().find(tool)
+    manifest = built_in_catalogue().find(tool)
     if manifest is None:
         return raw
     if "workspace" not in manifest.input_schema.get("properties", {}):

@@ -29,9 +29,9 @@ def read_file(path: str) -> bytes:
             with Path(path).open("rb") as file:
                 content = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise click.UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise click.UsageError(f"file {path} cannot be read: {error.strerror}") from error
     if len(content) > _MOST_BYTES:
-        raise click.UsageError(f"{path} has more than {_MOST_BYTES} bytes")
+        raise click.UsageError(f"file {path} has more than {_MOST_BYTES} bytes")
     return content
 
 
@@ -46,4 +46,4 @@ def write_private_file(path: str, chunks: Iterable[bytes]) -> None:
         with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - takes a descriptor
             file.writelines(chunks)
     except OSError as error:
-        raise click.UsageError(f"{path} cannot be written: {error.strerror}") from error
+        raise click.UsageError(f"file {path} cannot be written: {error.strerror}") from error

@@ -99,9 +99,9 @@ def _values(loaded: Loaded) -> list[tuple[str, object, str]]:
 
 
 def _unknown_tools(settings: Settings) -> list[str]:
-    from palyra.daemon.verdicts import offered_tools
+    from palyra.tools.built_in import built_in_catalogue
 
-    catalogue = offered_tools()
+    catalogue = built_in_catalogue()
     return [name for name in settings.tool_call.allowed_tools if catalogue.find(name) is None]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any exception in, the error reply of the contract out.
 
-With ``--json`` it is ``{"error": {"code", "message", "hint", "details"}}``; for people, what failed,
-what to do, and the stable code. Traces are for ``-v`` only.
+With ``--json`` it is ``{"error": {"code", "message", "hint", "details"}}``; for people, what
+failed, what to do, and the stable code. Traces are for ``-v`` only.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from palyra.surfaces.status import EXITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_CLICKS_FIRST_WORDS = frozenset({"Got", "Invalid", "Missing", "No", "Option"})
 
 
 def fault_reply(error: Exception) -> Reply:
@@ -79,7 +81,8 @@ def _sentence(error: click.ClickException) -> str:
     """Return click's message as ours are written: lower case, no full stop."""
     is_suggesting = isinstance(error, click.NoSuchCommand | click.NoSuchOption)
     text = (error.message if is_suggesting else error.format_message()).strip()
-    return (text[:1].lower() + text[1:]).rstrip(".")
+    is_clicks_own = text.partition(" ")[0] in _CLICKS_FIRST_WORDS
+    return (text[:1].lower() + text[1:] if is_clicks_own else text).rstrip(".")
 
 
 def _usage_hint(error: click.UsageError) -> str:

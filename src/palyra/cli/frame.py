@@ -146,9 +146,7 @@ class LazyGroup(Group):
         noun = self._nouns.get(cmd_name)
         if noun is None:
             return None
-        command = import_module(noun.module).command
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{noun.module}.command is not a command")
+        command: click.Command = import_module(noun.module).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

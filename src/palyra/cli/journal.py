@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from palyra.store.sqlite.ledger import Archive
 
 _MOST_SHOWN_PROBLEMS = 10
+_LARGEST_INDEX = (1 << 53) - 1
 
 
 @click.group("journal", cls=Group)
@@ -57,7 +58,7 @@ def tail(frame: Frame, *, count: int) -> Reply:
 
 
 @command.command("show")
-@click.argument("index", type=click.IntRange(1, (1 << 62) - 1))
+@click.argument("index", type=click.IntRange(min=1, max=_LARGEST_INDEX))
 @click.pass_obj
 def show(frame: Frame, *, index: int) -> Reply:
     """Show the entry INDEX with its body."""
@@ -125,8 +126,10 @@ def verify(frame: Frame, *, quick: bool, key: str | None) -> Reply:
     type=click.Choice(["ndjson", "json"]),
     help="One entry per line (ndjson), or one array (json). ndjson, or json with --json.",
 )
-@click.option("--from", "first", type=click.IntRange(min=1), default=1, help="The first entry.")
-@click.option("--to", "last", type=click.IntRange(min=1), help="The last entry.")
+@click.option(
+    "--from", "first", type=click.IntRange(1, _LARGEST_INDEX), default=1, help="The first entry."
+)
+@click.option("--to", "last", type=click.IntRange(1, _LARGEST_INDEX), help="The last entry.")
 @click.option("-o", "--output", "path", metavar="FILE", help="Write to this file.")
 @click.pass_obj
 def export(

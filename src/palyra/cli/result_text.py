@@ -59,9 +59,12 @@ def _summary(result: CallResult) -> str:
 def _answer(approval: ApprovalView) -> str:
     if approval.state == "pending":
         return f"pending, {approval.approval_id}"
-    if approval.decided_by is None:
-        return f"{approval.state}, because nobody could be asked"
-    return f"{approval.state} by {line(approval.decided_by)}"
+    told = approval.state
+    if approval.decided_by is not None:
+        told += f" by {line(approval.decided_by)}"
+    if approval.reason is not None:
+        told += f": {line(approval.reason)}"
+    return told
 
 
 def _record(result: CallResult) -> str:

@@ -29,13 +29,14 @@ def command() -> None:
 @click.pass_obj
 def list_tools(frame: Frame, *, agent: str | None) -> Reply:
     """List the tools with the verdict for this caller."""
-    from palyra.daemon.verdicts import offered_tools, verdict_on
+    from palyra.daemon.verdicts import verdict_on
+    from palyra.tools.built_in import built_in_catalogue
 
     caller = _caller(agent)
     settings = loaded_settings(frame).settings
     told = [
         (manifest, verdict_on(manifest, caller=caller, settings=settings))
-        for manifest in offered_tools()
+        for manifest in built_in_catalogue()
     ]
     return Reply(
         document={
@@ -69,9 +70,10 @@ def show_tool(frame: Frame, *, tool: str, agent: str | None) -> Reply:
     import msgspec
 
     from palyra.core.errors import Code, NotFoundError
-    from palyra.daemon.verdicts import offered_tools, verdict_on
+    from palyra.daemon.verdicts import verdict_on
+    from palyra.tools.built_in import built_in_catalogue
 
-    catalogue = offered_tools()
+    catalogue = built_in_catalogue()
     manifest = catalogue.find(tool)
     if manifest is None:
         nearest = catalogue.nearest(tool)

@@ -23,15 +23,18 @@ _INDEX_BYTES = 8
 
 
 def leaf_hash(*, index: int, recorded_at_ms: int, kind: str, subject: str, body: bytes) -> bytes:
-    """Hash every column of an entry: a length-prefixed frame, spelled out because it is hot."""
+    """Hash every column of an entry: a length-prefixed frame, spelled out because it is hot.
+
+    Numbers are taken as signed only so that whatever a tampered store holds has a hash.
+    """
     name = kind.encode()
     about = subject.encode()
     return sha256(
         b"".join(
             (
                 _LEAF,
-                index.to_bytes(_INDEX_BYTES, "big"),
-                recorded_at_ms.to_bytes(_INDEX_BYTES, "big"),
+                index.to_bytes(_INDEX_BYTES, "big", signed=True),
+                recorded_at_ms.to_bytes(_INDEX_BYTES, "big", signed=True),
                 len(name).to_bytes(_INDEX_BYTES, "big"),
                 name,
                 len(about).to_bytes(_INDEX_BYTES, "big"),
@@ -71,10 +74,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the journal ends: signed, it vouches for every entry up to ``index``."""
+    """Where the journal ends: signed, it vouches for every entry up to ``index``.
+
+    ``first`` is the first entry of the commit that it closes. Heads therefore follow each other
+    like entries do: one that was taken away is missed, and so is one that was never there.
+    """
 
     format: str = "palyra.journal-head.v1"
     log_id: LogId
+    first: int
     index: int
     link: str
     recorded_at_ms: int

@@ -38,6 +38,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     policy_digest: PolicyDigest
     snapshot_digest: SnapshotDigest
     hint: str = ""
+    path: str = ""
+    """Where in the arguments the fault lies, as a JSON pointer, if it lies there."""
 
     def __post_init__(self) -> None:
         if self.verdict is not Verdict.FORBID and not self.policies:
@@ -50,6 +52,7 @@ def forbid(
     code: Code,
     reason: str,
     hint: str,
+    path: str = "",
     policy_digest: PolicyDigest,
     snapshot_digest: SnapshotDigest,
 ) -> Decision:
@@ -60,6 +63,7 @@ def forbid(
         code=code,
         reason=reason,
         hint=hint,
+        path=path,
         policies=(),
         policy_digest=policy_digest,
         snapshot_digest=snapshot_digest,

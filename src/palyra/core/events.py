@@ -130,6 +130,8 @@ class EffectRecovered(Event, frozen=True, kw_only=True):
     call_id: CallId
     result: str
     paths: tuple[str, ...]
+    kept: str = ""
+    """The staging folder that still holds what was there before, after a conflict."""
 
 
 class _Ended(Event, frozen=True, kw_only=True):

@@ -24,6 +24,8 @@ from palyra.core.proposal import Proposal
 from palyra.core.transitions import Admission, Transition
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from palyra.core.approval import Answer, Pending
     from palyra.core.attestation import Anchor
     from palyra.core.decision import Decision
@@ -216,6 +218,9 @@ class CallStore(Protocol):
 class JournalReader(Protocol):
     """Reads of the journal and of the state it must agree with, for people and verifiers."""
 
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let all reads within see one moment, whatever is written meanwhile."""
+
     def entries(self, *, first: int = 1, last: int | None = None) -> Iterator[Entry]:
         """Yield entries in order."""
 
@@ -228,14 +233,26 @@ class JournalReader(Protocol):
     def size(self) -> int:
         """Return the index of the last entry."""
 
-    def heads(self, *, first: int = 1) -> Iterator[SignedHead | int]:
-        """Yield the signed head of every commit from ``first`` on; its index where unreadable."""
+    def heads(self, *, first: int = 1) -> Iterator[tuple[int, SignedHead | None]]:
+        """Yield the entries with a signed head beside them, and ``None`` for an unreadable one."""
 
     def kept_head(self) -> SignedHead | None:
         """Return the head that is kept outside the database."""
 
-    def calls(self) -> Iterator[CallRecord]:
-        """Yield every call, oldest first."""
+    def calls(self) -> Iterator[CallRecord | CallId]:
+        """Yield every call, oldest first; only its id where it cannot be read."""
 
-    def calls_of_runs(self) -> Iterator[tuple[str, int]]:
-        """Yield every run with the number of calls charged to it."""
+    def sessions(self) -> Iterator[Session | SessionId]:
+        """Yield every session; only its id where it cannot be read."""
+
+    def runs(self) -> Iterator[Run | RunId]:
+        """Yield every run with the identity of its session; only its id where it has none."""
+
+    def workspaces(self) -> tuple[Workspace, ...]:
+        """Return the registered workspaces."""
+
+    def charges(self) -> Iterator[tuple[str, str, int]]:
+        """Yield the calls charged so far: to each ``run``, ``session`` and ``agent``, by name."""
+
+    def damage(self) -> Iterator[str]:
+        """Yield what is wrong with the store's own pages and indexes."""

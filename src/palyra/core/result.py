@@ -32,6 +32,7 @@ class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     reason: str
     hint: str
+    path: str = ""
     policies: tuple[str, ...]
     policy_digest: str
     snapshot_digest: str
@@ -46,6 +47,8 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     scope: str | None = None
     decided_by: str | None = None
     view_digest: str | None = None
+    code: str | None = None
+    reason: str | None = None
 
 
 class OutcomeError(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +107,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """What of a result the journal keeps only by digest, or not at all."""
 
     hint: str = ""
+    path: str = ""
     approval: ApprovalView | None = None
     outcome: OutcomeView | None = None
 
@@ -111,7 +115,12 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 def ending_of(result: CallResult) -> bytes:
     """Return what must be kept beside the journal to tell ``result`` again."""
     return _encode_ending(
-        Ending(hint=result.decision.hint, approval=result.approval, outcome=result.outcome)
+        Ending(
+            hint=result.decision.hint,
+            path=result.decision.path,
+            approval=result.approval,
+            outcome=result.outcome,
+        )
     )
 
 
@@ -138,6 +147,7 @@ def recorded_result(
             code=decision.code,
             reason=decision.reason,
             hint=ending.hint,
+            path=ending.path,
             policies=decision.policies,
             policy_digest=decision.policy_digest,
             snapshot_digest=decision.snapshot_digest,
@@ -155,6 +165,7 @@ def decision_view(decision: Decision) -> DecisionView:
         code=decision.code.value,
         reason=decision.reason,
         hint=decision.hint,
+        path=decision.path,
         policies=decision.policies,
         policy_digest=decision.policy_digest,
         snapshot_digest=decision.snapshot_digest,
@@ -174,6 +185,8 @@ def approval_view(answer: Approval | Grant | Rejection | Pending | None) -> Appr
                 state="denied",
                 decision="deny",
                 decided_by=str(answer.decided_by) if answer.decided_by else None,
+                code=answer.code.value,
+                reason=answer.reason,
             )
         case Approval():
             return ApprovalView(

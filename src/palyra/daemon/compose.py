@@ -38,14 +38,14 @@ from palyra.flow.sandbox.registration import require_apart
 from palyra.flow.sandbox.supervise import Supervisor
 from palyra.flow.sandbox.time_limit import RunningClocks
 from palyra.flow.sandbox.walks import Walks
+from palyra.flow.seal.admissions import Admissions
 from palyra.flow.seal.attest import Attestor
 from palyra.flow.seal.recall import Recall
 from palyra.flow.seal.scribe import Scribe
 from palyra.store.instances import starting
 from palyra.store.sqlite.ledger import DATABASE_NAME, Ledger
-from palyra.tools.basic import BASIC_TOOLS
+from palyra.tools.built_in import BUILT_IN_TOOLS
 from palyra.tools.catalogue import Catalogue
-from palyra.tools.files import FILE_TOOLS
 from palyra.tools.function import FunctionTool
 from palyra.trust.signing_key import SigningKey
 
@@ -58,11 +58,7 @@ KEYS_NAME = "keys"
 BODIES: Mapping[str, ToolBody] = {
     "palyra.echo": builtin.echo,
     "palyra.sleep": builtin.sleep,
-    "palyra.fs.read": files.read_file,
-    "palyra.fs.list": files.list_files,
-    "palyra.fs.search": files.search_files,
-    "palyra.fs.write": files.write_file,
-    "palyra.fs.apply_patch": files.apply_patch,
+    **files.FILE_BODIES,
 }
 
 Tools = Iterable[FunctionTool[Any, Any]]
@@ -86,11 +82,6 @@ class Composition:
         self.ledger.close()
 
 
-def built_in_catalogue(tools: Tools = ()) -> Catalogue:
-    """Return the catalogue of the built-in tools and ``tools``."""
-    return Catalogue((*BASIC_TOOLS, *FILE_TOOLS, *(tool.manifest for tool in tools)))
-
-
 def compose(
     home: Path,
     settings: Settings,
@@ -112,7 +103,7 @@ def compose(
     ids = ids or UlidSource()
     limits = budget_limits(settings)
     policy = policy or AllowlistPolicy(snapshot(settings))
-    catalogue = built_in_catalogue(tools)
+    catalogue = Catalogue((*BUILT_IN_TOOLS, *(tool.manifest for tool in tools)))
     prepare_home(home)
     with starting(home):
         signer = _signing_key(home)
@@ -135,6 +126,7 @@ def compose(
     ledger.attend(lambda: walks.is_alone)
     clocks = RunningClocks()
     scribe = Scribe(recorder=ledger, attestor=attestor, clock=clock, limits=limits)
+    recall = Recall(ledger, under_way=walks.joined)
     gate = Gate(
         sessions=Sessions(store=ledger, clock=clock, ids=ids),
         rate=ProposalRate(
@@ -161,7 +153,8 @@ def compose(
             clock=clock,
         ),
         scribe=scribe,
-        recall=Recall(ledger),
+        recall=recall,
+        admissions=Admissions(scribe=scribe, recall=recall),
         walks=walks,
         clocks=clocks,
         clock=clock,

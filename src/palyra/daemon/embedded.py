@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -40,6 +41,7 @@ class EmbeddedGate:
         self.composition = composition
         self._gate = composition.gate
         self._runs: dict[Credential, Run] = {}
+        self._opening = asyncio.Lock()
 
     @classmethod
     def open(
@@ -137,7 +139,8 @@ class EmbeddedGate:
         if session_id is not None:
             opened = await self._gate.open_run(SessionId(session_id), credential=credential)
             return opened.run_id
-        run = self._runs.get(credential)
-        if run is None:
-            run = self._runs[credential] = await self._gate.open_session(credential)
+        async with self._opening:  # calls at once must not get a budget each
+            run = self._runs.get(credential)
+            if run is None:
+                run = self._runs[credential] = await self._gate.open_session(credential)
         return run.run_id

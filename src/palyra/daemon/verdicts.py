@@ -17,9 +17,6 @@ from palyra.core.proposal import Proposal
 from palyra.core.session import BudgetLeft
 from palyra.daemon.settings import snapshot
 from palyra.flow.policy.allowlist import AllowlistPolicy
-from palyra.tools.basic import BASIC_TOOLS
-from palyra.tools.catalogue import Catalogue
-from palyra.tools.files import FILE_TOOLS
 
 if TYPE_CHECKING:
     from palyra.core.decision import Decision
@@ -29,11 +26,6 @@ if TYPE_CHECKING:
 
 _NO_ARGUMENTS = msgspec.Raw(b"{}")
 _FULL = BudgetLeft(run=1, session=1, agent_hour=1)
-
-
-def offered_tools() -> Catalogue:
-    """Return the catalogue of the command line, without what it takes to run the tools."""
-    return Catalogue((*BASIC_TOOLS, *FILE_TOOLS))
 
 
 def verdict_on(manifest: ToolManifest, *, caller: Credential, settings: Settings) -> Decision:

@@ -64,9 +64,8 @@ class HeadFile:
                 first, second = (_index_of(slot) for slot in self._slots())
                 if max(first, second) >= index:
                     return
-                text = b"%0*d %b" % (_INDEX_DIGITS, index, _encode(signed))
                 spare = 0 if first <= second else _SLOT_BYTES
-                os.pwrite(self._descriptor, text.ljust(_SLOT_BYTES - 1) + b"\n", spare)
+                os.pwrite(self._descriptor, _slot(signed), spare)
             finally:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         except OSError as error:
@@ -104,6 +103,11 @@ def read_kept_head(path: Path) -> SignedHead | None:
         head_file.close()
 
 
+def _slot(signed: SignedHead) -> bytes:
+    text = b"%0*d %b" % (_INDEX_DIGITS, signed.head.index, _encode(signed))
+    return text.ljust(_SLOT_BYTES - 1) + b"\n"
+
+
 def _index_of(slot: bytes) -> int:
     """Return the index that a slot begins with, so that writing needs no parsing."""
     digits = slot[:_INDEX_DIGITS]
@@ -111,7 +115,9 @@ def _index_of(slot: bytes) -> int:
 
 
 def _decode(slot: bytes) -> SignedHead | None:
+    """Read a slot back; an empty, torn or otherwise written one holds nothing."""
     try:
-        return _decoder.decode(slot[_INDEX_DIGITS:])
-    except msgspec.MsgspecError:
-        return None  # An empty or torn slot; the other one counts.
+        head = _decoder.decode(slot[_INDEX_DIGITS:])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return head if slot == _slot(head) else None

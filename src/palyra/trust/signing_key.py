@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING, Final, Self
@@ -38,7 +39,11 @@ class SigningKey:
 
     @classmethod
     def create(cls, folder: Path) -> Self:
-        """Create the key and write it durably, with its public half beside it."""
+        """Create the key and write it durably, with its public half beside it.
+
+        The key comes last and whole, so that a crash leaves either everything or no key. The
+        caller holds the lock under which the state directory is set up.
+        """
         key = cls(Ed25519PrivateKey.generate())
         pem = key._private.private_bytes(  # the one place where it leaves memory
             Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
@@ -48,8 +53,10 @@ class SigningKey:
         )
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            _write_new(folder / KEY_NAME, pem, mode=0o600)
-            _write_new(folder / PUBLIC_KEY_NAME, public, mode=0o644)
+            if os.path.lexists(folder / KEY_NAME):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            _write_whole(folder / PUBLIC_KEY_NAME, public, mode=0o644)
+            _write_whole(folder / KEY_NAME, pem, mode=0o600)
         except OSError as error:
             raise IntegrityError(
                 Code.KEY_UNREADABLE, f"the signing key cannot be written: {error.strerror}"
@@ -101,11 +108,20 @@ def _require_private(descriptor: int, *, path: Path) -> None:
         raise IntegrityError(Code.KEY_EXPOSED, f"{path} is not its owner's alone (mode 0600)")
 
 
-def _write_new(path: Path, content: bytes, *, mode: int) -> None:
+def _write_whole(path: Path, content: bytes, *, mode: int) -> None:
+    """Write a file aside and move it into place once it is on disk."""
+    aside = path.with_name(f".{path.name}.new")
+    aside.unlink(missing_ok=True)  # what a crash left of an earlier attempt
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(path, flags, mode)
+    descriptor = os.open(aside, flags, mode)
     try:
         os.write(descriptor, content)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    aside.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -86,7 +86,7 @@ RECEIPT = Receipt(
     previous="0" * 64,
     leaves_after=(),
     head=SignedHead(
-        head=Head(log_id=LogId("log"), index=9, link="1" * 64, recorded_at_ms=NOW_MS),
+        head=Head(log_id=LogId("log"), first=9, index=9, link="1" * 64, recorded_at_ms=NOW_MS),
         key_id=KeyId("key"),
         signature="2" * 128,
     ),
@@ -114,6 +114,7 @@ def test_result_of_a_call_that_succeeded() -> None:
             "code": "tool.allowlisted",
             "reason": "the tool is allowlisted",
             "hint": "",
+            "path": "",
             "policies": ["allowlist"],
             "policy_digest": POLICY,
             "snapshot_digest": SNAPSHOT_DIGEST,
@@ -176,7 +177,13 @@ def test_refused_call_has_no_outcome_and_a_malformed_one_no_plan() -> None:
         ),
         (
             Rejection(code=Code.APPROVAL_NO_OPERATOR, reason="nobody is here"),
-            ApprovalView(approval_id=None, state="denied", decision="deny"),
+            ApprovalView(
+                approval_id=None,
+                state="denied",
+                decision="deny",
+                code="approval.no_operator",
+                reason="nobody is here",
+            ),
         ),
         (
             Rejection(
@@ -187,6 +194,8 @@ def test_refused_call_has_no_outcome_and_a_malformed_one_no_plan() -> None:
                 state="denied",
                 decision="deny",
                 decided_by="operator:grace",
+                code="approval.denied",
+                reason="no",
             ),
         ),
         (

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from palyra.core.principal import Principal
 
 _MOST_BUCKETS: Final = 4096
+_FLOOD_OVER_MS: Final = 60_000
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,12 +28,13 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Bucket:
-    __slots__ = ("dropped", "filled_at_ms", "tokens")
+    __slots__ = ("dropped", "dropped_at_ms", "filled_at_ms", "tokens")
 
     def __init__(self, *, tokens: float, filled_at_ms: int) -> None:
         self.tokens = tokens
         self.filled_at_ms = filled_at_ms
         self.dropped = 0
+        self.dropped_at_ms = filled_at_ms
 
 
 class ProposalRate:
@@ -44,12 +46,19 @@ class ProposalRate:
         self._buckets: OrderedDict[Principal, _Bucket] = OrderedDict()
 
     def take(self, principal: Principal) -> int:
-        """Return 0 if the caller may propose now, else how many it has had refused in a row."""
+        """Return 0 if the caller may propose now, else how many it had refused in this flood.
+
+        A flood ends with a minute in which nothing is refused, not with the next proposal that
+        is taken: else a steady flood would begin anew many times a second, and be journaled so.
+        """
         bucket = self._bucket(principal)
         if bucket.tokens >= 1:
             bucket.tokens -= 1
-            bucket.dropped = 0
             return 0
+        now_ms = bucket.filled_at_ms
+        if now_ms - bucket.dropped_at_ms >= _FLOOD_OVER_MS:
+            bucket.dropped = 0
+        bucket.dropped_at_ms = now_ms
         bucket.dropped += 1
         return bucket.dropped
 

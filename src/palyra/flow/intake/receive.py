@@ -18,6 +18,7 @@ from palyra.core.canonical import canonical_record, canonicalize
 from palyra.core.digest import PlanDigest, call_digest, plan_digest
 from palyra.core.errors import MEANINGS, Code, InputError, StoreError
 from palyra.core.execution import Executor
+from palyra.core.facts import NO_FACTS, Facts
 from palyra.core.ids import CallId
 from palyra.core.manifest import ToolManifest, is_tool_name
 from palyra.core.proposal import CallRequest, Malformed, Proposal
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from palyra.core.session import Run
 
 _log: Final = logging.getLogger(__name__)
+_READ_BACK: Final = JsonLimits(max_bytes=1 << 26, max_depth=64)
 _SALT_BYTES: Final = 16
 _LONGEST_REQUEST_ID: Final = 128
 _UNNAMEABLE: Final = "(not a tool name)"
@@ -108,6 +110,9 @@ class Receiver:
         manifest = self._manifest(request.tool)
         arguments = self._arguments(request.raw_arguments, manifest)
         canonical = canonicalize(arguments)
+        if canonical != request.raw_arguments:
+            # A large float may have become an integer that verifiers could not read back.
+            decode(canonical, limits=_READ_BACK)
         workspace = self._workspace(arguments, manifest)
         timeout_ms = self._execution_timeout_ms
         if request.timeout_ms is not None:
@@ -136,7 +141,7 @@ class Receiver:
             executor=manifest.executor,
             arguments=msgspec.Raw(canonical),
             journaled_arguments=msgspec.Raw(canonical if kept is arguments else canonicalize(kept)),
-            facts=manifest.extract_facts(arguments),
+            facts=_facts(manifest, arguments),
             workspace=workspace,
             call_digest=call_digest(
                 tool=manifest.name, version=manifest.version, canonical_arguments=canonical
@@ -231,6 +236,14 @@ class _Unacceptable(Exception):  # noqa: N818 - never leaves this module
         self.reason = reason or MEANINGS[code].sentence
         self.hint = hint
         self.path = path
+
+
+def _facts(manifest: ToolManifest, arguments: Mapping[str, Any]) -> Facts:
+    """Return the facts of a call, once it is sure that a verifier can read them back (I8)."""
+    facts = manifest.extract_facts(arguments)
+    if facts is NO_FACTS:
+        return facts
+    return msgspec.json.decode(msgspec.json.encode(facts), type=Facts)
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from palyra.core.errors import Code, NotFoundError
-from palyra.core.ids import RunId, SessionId
+from palyra.core.ids import RunId, SessionId, is_ulid
 from palyra.core.session import Run, Session
 
 if TYPE_CHECKING:
@@ -38,25 +38,28 @@ class Sessions:
 
     def issue_run(self, session_id: SessionId, *, credential: Credential) -> Run:
         """Return a new run within a session of this credential."""
-        session = self._store.session(session_id)
+        session = self._store.session(session_id) if is_ulid(session_id) else None
         if session is None or not _is_held_by(session, credential):
             # Whose it is, if it is anyone's, is not told.
             raise NotFoundError(Code.SESSION_UNKNOWN)
         return self._run_within(session)
 
-    def run(self, run_id: RunId, *, credential: Credential) -> Run:
+    def run(
+        self, run_id: RunId, *, credential: Credential, otherwise: Code = Code.RUN_UNKNOWN
+    ) -> Run:
         """Return a recorded run of this credential.
 
         Raises:
-            NotFoundError: there is none, or it is another credential's; the two look the same.
+            NotFoundError: there is none, or it is another credential's; the two look the same,
+                also to whoever named something within the run: that is not found ``otherwise``.
         """
         run = self._runs.get(run_id)
-        if run is None:
+        if run is None and is_ulid(run_id):
             run = self._store.run(run_id)
             if run is not None:
                 self._remember(run)
         if run is None or not _is_held_by(run, credential):
-            raise NotFoundError(Code.RUN_UNKNOWN)
+            raise NotFoundError(otherwise)
         return run
 
     def _run_within(self, session: Session) -> Run:

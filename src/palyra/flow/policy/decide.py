@@ -6,6 +6,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from palyra.core.decision import Decision, forbid
 from palyra.core.errors import MEANINGS, Code
 from palyra.core.proposal import Malformed, Proposal
@@ -28,14 +30,18 @@ class Decider:
     def decide(self, subject: Proposal | Malformed, *, is_charged: bool = False) -> Decision:
         """Return the verdict; what is malformed or cannot be evaluated is forbidden (I1).
 
-        ``is_charged``: the call has been counted already, so its own unit is not held against it.
+        ``is_charged``: the call was counted when it was taken, so neither its own unit nor what
+        was refused since is held against it.
         """
         if isinstance(subject, Malformed):
-            return self._forbid(subject, subject.code, subject.reason, hint=subject.hint)
+            decision = self._forbid(subject, subject.code, subject.reason, hint=subject.hint)
+            return msgspec.structs.replace(decision, path=subject.path)
         left = self._store.budget_left(subject, limits=self._limits, at_ms=subject.proposed_at_ms)
         if is_charged:
             left = BudgetLeft(
-                run=left.run + 1, session=left.session + 1, agent_hour=left.agent_hour + 1
+                run=max(left.run, 0) + 1,
+                session=max(left.session, 0) + 1,
+                agent_hour=max(left.agent_hour, 0) + 1,
             )
         try:
             decision = self._engine.decide(subject, left=left)
@@ -52,11 +58,6 @@ class Decider:
         if now == (decision.policy_digest, decision.snapshot_digest):
             return decision
         return self.decide(proposal)
-
-    def exhausted(self, subject: Proposal | Malformed) -> Decision:
-        """Forbid a call for which no budget was left when it was to be recorded."""
-        code = Code.BUDGET_EXHAUSTED
-        return self._forbid(subject, code, MEANINGS[code].sentence)
 
     def _forbid(
         self, subject: Proposal | Malformed, code: Code, reason: str, *, hint: str = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -38,6 +39,8 @@ ToolBody = Callable[[ToolCall], Awaitable[JsonValue]]
 OutputCheck = Callable[[object], str | None]
 
 _log: Final = logging.getLogger(__name__)
+_LONGEST_MESSAGE: Final = 1000
+_MOST_DETAILS_BYTES: Final = 16 * 1024
 
 
 class Runnable(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +70,7 @@ class Sandbox:
         started_at_ms = self._clock.now_ms()
         started = self._clock.monotonic_ms()
         outcome = await self._run(runnable, proposal, context)
+        await _end_cancellation()
         outcome = msgspec.structs.replace(outcome, duration_ms=self._clock.monotonic_ms() - started)
         return Execution(
             permit_id=permit.permit_id,
@@ -88,26 +92,23 @@ class Sandbox:
             effects=context.effects,
             nested=context.nested,
         )
+        limit = TimeLimit(proposal.timeout_ms)
         try:
-            async with TimeLimit(proposal.timeout_ms) as limit:
+            async with limit:
                 context.on_clock(limit)
                 value = await runnable.body(call)
             return _accept(value, runnable)
-        except TimeoutError:
-            return _failed(
-                CallState.TIMED_OUT,
-                Code.TOOL_TIMED_OUT,
-                f"the tool did not end within {proposal.timeout_ms} ms",
-                limit="execution_timeout_ms",
-            )
-        except asyncio.CancelledError:
-            _take_back_cancellation()
-            return _failed(CallState.CANCELLED, Code.TOOL_CANCELLED)
         except StoreError:
             raise  # The plan of an effect could not be recorded: a fault of ours, not the tool's.
         except PalyraError as error:
-            return _failed(CallState.FAILED, error.code, error.message, details=dict(error.details))
-        except Exception as error:  # noqa: BLE001 - a tool may raise anything
+            return _failed(CallState.FAILED, error.code, error.message, details=_details_of(error))
+        except (KeyboardInterrupt, GeneratorExit):
+            raise  # Somebody ends this process, or this loop: not the tool's doing.
+        except BaseException as error:  # noqa: BLE001 - a tool may raise anything, also SystemExit
+            if isinstance(error, TimeoutError) and limit.has_expired:
+                return _timed_out(proposal)
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                return _failed(CallState.CANCELLED, Code.TOOL_CANCELLED)
             # The type is ours or the author's; the text may hold anything and stays in the log.
             _log.exception("tool %s raised", proposal.tool)
             return _failed(
@@ -133,6 +134,15 @@ def _accept(value: JsonValue, runnable: Runnable) -> Outcome:
     return Outcome(state=CallState.SUCCEEDED, output=msgspec.Raw(output), failure=None)
 
 
+def _timed_out(proposal: Proposal) -> Outcome:
+    return _failed(
+        CallState.TIMED_OUT,
+        Code.TOOL_TIMED_OUT,
+        f"the tool did not end within {proposal.timeout_ms} ms",
+        limit="execution_timeout_ms",
+    )
+
+
 def _failed(
     state: CallState,
     code: Code,
@@ -141,12 +151,32 @@ def _failed(
     limit: str | None = None,
     details: dict[str, Any] | None = None,
 ) -> Outcome:
-    failure = Failure(code=code, message=message or MEANINGS[code].sentence, details=details or {})
+    shown = message[:_LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
+    failure = Failure(code=code, message=shown or MEANINGS[code].sentence, details=details or {})
     return Outcome(state=state, output=None, failure=failure, limit=limit)
 
 
-def _take_back_cancellation() -> None:
-    """End the cancellation here: it was for the tool alone, and the outcome is still recorded."""
+def _details_of(error: PalyraError) -> dict[str, Any]:
+    """Return the evidence of a tool's error, unless it is not JSON or too much of it (I13)."""
+    details: dict[str, Any] = dict(error.details)
+    try:
+        return details if len(canonicalize(details)) <= _MOST_DETAILS_BYTES else {}
+    except InputError:
+        return {}
+
+
+def _is_cancelled() -> bool:
     task = asyncio.current_task()
-    if task is not None:
+    return task is not None and task.cancelling() > 0
+
+
+async def _end_cancellation() -> None:
+    """End any cancellation here: it was for the tool alone, and the outcome is still recorded.
+
+    Also one that the tool ignored, and one that it asked for itself and that has yet to arrive.
+    """
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
         task.uncancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)

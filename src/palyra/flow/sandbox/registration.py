@@ -29,6 +29,8 @@ def inspect_folder(
         found = root.stat()
     except OSError as error:
         raise _refused(folder, f"cannot be read: {error.strerror}") from error
+    if not _is_text(str(root)) or not _is_text(name or ""):
+        raise _refused(folder, "has a name that is not UTF-8")
     if not stat.S_ISDIR(found.st_mode):
         raise _refused(folder, "is not a folder")
     if root == Path(root.anchor):
@@ -53,5 +55,15 @@ def require_apart(workspaces: Iterable[Workspace], *, state: Path) -> None:
             raise _refused(root, f"and the state directory {real_state} contain each other")
 
 
+def _is_text(name: str) -> bool:
+    """Say whether the journal could hold this name."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _refused(folder: Path, why: str) -> InputError:
-    return InputError(Code.WORKSPACE_REFUSED, f"{folder} {why}")
+    shown = str(folder).encode(errors="backslashreplace").decode()
+    return InputError(Code.WORKSPACE_REFUSED, f"{shown} {why}")

@@ -143,9 +143,9 @@ def apply(
         staging.remove()
 
 
-def discard(workspace: Workspace, call_id: CallId) -> None:
+def discard(workspace: Workspace, call_id: CallId, *, on_step: OnStep = no_step) -> None:
     """Remove the staging folder of a call that changed nothing, if there is one."""
-    with _opened(workspace, staging_name(call_id), on_step=no_step) as (_, staging):
+    with _opened(workspace, staging_name(call_id), on_step=on_step) as (_, staging):
         if staging is not None:
             staging.remove()
 
@@ -159,7 +159,7 @@ def recover(
 ) -> Recovery:
     """Finish a planned change that a crash cut off, or undo it, or leave it and say so.
 
-    May itself be cut off and run again. A conflict changes nothing and keeps the staging folder.
+    May itself be cut off and run again. A conflict overwrites nothing and keeps the staging folder.
 
     Raises:
         ToolError: the workspace cannot be read or written, or is another folder now; the plan

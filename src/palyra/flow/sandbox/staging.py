@@ -176,7 +176,14 @@ class Staging(NamedTuple):
         os.fsync(self.fd)
 
     def remove(self) -> None:
-        """Remove the folder. What a stranger nested into it stays, and the folder with it."""
+        """Remove the folder, now that all is taken or all is taken back.
+
+        What cannot be removed stays, such as what a stranger nested into it: waste fails no call.
+        """
+        with contextlib.suppress(OSError, ToolError):
+            self._remove()
+
+    def _remove(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(_FOLDERS, dir_fd=self.fd)
         self.sync()

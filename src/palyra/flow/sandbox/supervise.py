@@ -43,26 +43,29 @@ class Supervisor:
     ) -> Execution:
         """Return how the launch ended. Never raises for what the tool or the executor does."""
         if self._walks.is_abandoned:
-            return self._nobody_ran(permit, CallState.CANCELLED, Code.TOOL_CANCELLED)
+            return self._ended(permit, Executor.POLICY, CallState.CANCELLED, Code.TOOL_CANCELLED)
         context = ExecutionContext(
             effects=effects,
             nested=nested,
             on_clock=lambda clock: self._clocks.started(proposal.call_id, clock),
         )
         try:
-            with self._clocks.running(proposal.call_id, parent=proposal.parent_call_id):
-                async with self._walks.executing():
-                    return await self._executor.execute(proposal, permit, context)
+            with (
+                self._clocks.running(proposal.call_id, parent=proposal.parent_call_id),
+                self._walks.cancellable(),
+            ):
+                return await self._executor.execute(proposal, permit, context)
         except Exception:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
             _log.exception("call %s failed within the gate", proposal.call_id)
-            return self._nobody_ran(permit, CallState.FAILED, Code.GATE_FAULT)
+            # Whether the tool ran before, nobody knows: it is not attested that nobody ran it.
+            return self._ended(permit, proposal.executor, CallState.FAILED, Code.GATE_FAULT)
 
-    def _nobody_ran(self, permit: Permit, state: CallState, code: Code) -> Execution:
+    def _ended(self, permit: Permit, executor: Executor, state: CallState, code: Code) -> Execution:
         now_ms = self._clock.now_ms()
         failure = Failure(code=code, message=MEANINGS[code].sentence)
         return Execution(
             permit_id=permit.permit_id,
-            executor=Executor.POLICY,
+            executor=executor,
             enforcement=Enforcement.NONE,
             observed=NOT_OBSERVED,
             outcome=Outcome(state=state, output=None, failure=failure),

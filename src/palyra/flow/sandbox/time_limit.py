@@ -23,18 +23,27 @@ class TimeLimit:
         self._timeout = asyncio.timeout(None)
         self._running_since = 0.0
         self._pauses = 0
+        self._is_over = False
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the time was used up."""
+        return self._timeout.expired()
 
     def pause(self) -> None:
-        """Stop counting. Pauses nest: each needs its own :meth:`resume`."""
+        """Stop counting. Pauses nest: each needs its own :meth:`resume`.
+
+        Once the guarded block has ended, or its time is up, there is nothing left to stop.
+        """
         self._pauses += 1
-        if self._pauses == 1:
+        if self._pauses == 1 and self._is_counting:
             self._left_seconds -= asyncio.get_running_loop().time() - self._running_since
             self._timeout.reschedule(None)
 
     def resume(self) -> None:
         """Go on counting with what was left."""
         self._pauses -= 1
-        if self._pauses == 0:
+        if self._pauses == 0 and self._is_counting:
             self._start()
 
     async def __aenter__(self) -> Self:
@@ -48,7 +57,12 @@ class TimeLimit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._is_over = True
         await self._timeout.__aexit__(kind, error, trace)
+
+    @property
+    def _is_counting(self) -> bool:
+        return not self._is_over and not self._timeout.expired()
 
     def _start(self) -> None:
         self._running_since = asyncio.get_running_loop().time()

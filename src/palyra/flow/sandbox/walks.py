@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tasks in which calls walk through the gate. They belong to the gate, not to the callers.
 
-A caller that goes away cancels the tool it waits for, and nothing else: what was begun is recorded
-to its end (I7). Cancellation therefore reaches a walk only while it executes.
+A caller that goes away cancels the tool or the reviewer it waits for, and nothing else: what was
+begun is recorded to its end (I7). Cancellation therefore reaches a walk only in these two places.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from palyra.core.errors import Code, PalyraError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import Awaitable, Coroutine, Iterator
+
+    from palyra.core.ids import CallId
 
 T = TypeVar("T")
+_log: Final = logging.getLogger(__name__)
 
 
 class Walks:
@@ -22,8 +28,9 @@ class Walks:
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[Any]] = set()
-        self._executing: set[asyncio.Task[Any]] = set()
+        self._cancellable: set[asyncio.Task[Any]] = set()
         self._abandoned: set[asyncio.Task[Any]] = set()
+        self._by_call: dict[CallId, asyncio.Task[Any]] = {}
 
     async def drive(self, walk: Coroutine[Any, Any, T]) -> T:
         """Run ``walk`` to its end, whatever becomes of the caller, and return its result."""
@@ -37,6 +44,11 @@ class Walks:
                 self._abandon(task)
                 await asyncio.wait([task])
             raise
+        except PalyraError:
+            raise
+        except Exception as error:
+            _log.exception("a walk failed")
+            raise PalyraError(Code.GATE_FAULT) from error  # I1
 
     @property
     def is_alone(self) -> bool:
@@ -48,17 +60,31 @@ class Walks:
         """Whether the caller of the current walk has gone away."""
         return asyncio.current_task() in self._abandoned
 
-    @asynccontextmanager
-    async def executing(self) -> AsyncIterator[None]:
-        """Let a cancellation through to the tool that the current walk executes."""
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a walk runs in a task")
-        self._executing.add(task)
+    def joined(self, call_id: CallId) -> Awaitable[Any] | None:
+        """Return how to wait for the walk of a launched call, if it is one of these."""
+        task = self._by_call.get(call_id)
+        return asyncio.shield(task) if task is not None else None
+
+    @contextmanager
+    def launched(self, call_id: CallId) -> Iterator[None]:
+        """Let others join the current walk by its call, until its outcome is recorded."""
+        self._by_call[call_id] = _current()
         try:
             yield
         finally:
-            self._executing.discard(task)
+            del self._by_call[call_id]
+
+    @contextmanager
+    def cancellable(self) -> Iterator[None]:
+        """Let a cancellation through to what the current walk waits for: a tool, a reviewer."""
+        task = _current()
+        if task in self._abandoned:
+            task.cancel()
+        self._cancellable.add(task)
+        try:
+            yield
+        finally:
+            self._cancellable.discard(task)
 
     async def finish(self) -> None:
         """Return once every walk has ended."""
@@ -67,7 +93,7 @@ class Walks:
 
     def _abandon(self, task: asyncio.Task[Any]) -> None:
         self._abandoned.add(task)
-        if task in self._executing:
+        if task in self._cancellable:
             task.cancel()
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
@@ -75,3 +101,10 @@ class Walks:
         self._abandoned.discard(task)
         if not task.cancelled():
             task.exception()  # Told to the caller, or to nobody if it went away.
+
+
+def _current() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("a walk runs in a task")
+    return task

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the state agrees with the journal: what the entries say of calls, against the tables.
+"""Whether the state agrees with the journal: what the entries say, against the tables.
 
 The tables are what the gate acts on, the entries what it may be asked about; whoever edits one
-without the other is found here. Calls that have ended are looked up one by one, so memory grows
-with runs and with calls under way, not with the journal.
+without the other is found here. Rows are compared with their entries one by one, so memory grows
+with runs, workspaces and calls under way, not with the journal.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from palyra.core.digest import content_sha256
+from palyra.core.digest import call_digest, content_sha256
 from palyra.core.events import (
     ApprovalRequested,
     CallDecided,
@@ -21,15 +21,34 @@ from palyra.core.events import (
     CallInterrupted,
     CallLaunched,
     Event,
+    RunOpened,
+    SessionOpened,
+    WorkspaceAdded,
+    WorkspaceRemoved,
 )
 from palyra.core.lifecycle import TERMINAL, CallState, is_permitted
-from palyra.core.result import Ending, read_ending
+from palyra.core.result import NO_OUTPUT, Ending, OutcomeView, read_ending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from palyra.core.attestation import Statement
+    from palyra.core.chain import Entry
     from palyra.core.ids import CallId
     from palyra.core.ports import CallRecord, JournalReader
+    from palyra.core.proposal import Proposal
+    from palyra.core.session import Run, Session
+
+Trouble = tuple[int, str]
+"""The entry concerned, and what is wrong."""
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+_decided = msgspec.json.Decoder(CallDecided)
+_ended = msgspec.json.Decoder(CallEnded)
+_sessions = msgspec.json.Decoder(SessionOpened)
+_runs = msgspec.json.Decoder(RunOpened)
+_ENDINGS: Final = (CallEnded.kind, CallInterrupted.kind)
 
 
 class StateAgreement:
@@ -37,37 +56,60 @@ class StateAgreement:
 
     def __init__(self) -> None:
         self._under_way: dict[str, CallState | None] = {}
-        self._calls_of_run: Counter[str] = Counter()
+        self._charged: Counter[tuple[str, str]] = Counter()
+        self._rows: Counter[str] = Counter()
+        self._workspaces: dict[str, tuple[int, str]] = {}
 
-    def follow(self, index: int, event: Event) -> str | None:  # noqa: ARG002 - one signature for all
+    def follow(self, index: int, event: Event) -> str | None:
         """Take up one entry; return what is impossible about it."""
         match event:
             case CallDecided():
-                self._calls_of_run[event.run_id] += 1
-                if event.call_id in self._under_way:
-                    return "the call was decided twice"
-                self._under_way[event.call_id] = None
+                return self._decide(event)
             case ApprovalRequested():
                 return self._advance(event.call_id, CallState.PENDING)
             case CallLaunched():
                 return self._advance(event.call_id, CallState.LAUNCHED)
             case CallEnded() | CallInterrupted():
-                return self._advance(
-                    event.call_id, CallState(event.attestation.statement.outcome.state)
-                )
+                return self._end(event)
+            case SessionOpened() | RunOpened():
+                self._rows[event.kind] += 1
+            case WorkspaceAdded() | WorkspaceRemoved():
+                return self._register(index, event)
             case _:
                 pass
         return None
 
-    def disagreements(self, reader: JournalReader) -> Iterator[tuple[int, str]]:
+    def disagreements(self, reader: JournalReader) -> Iterator[Trouble]:
         """Yield where the tables differ from what the entries say, with the entry concerned."""
-        for record in reader.calls():
-            trouble = self._compare(record, reader)
-            if trouble is not None:
-                yield trouble
-        for run_id, calls in reader.calls_of_runs():
-            if calls != self._calls_of_run[run_id]:
-                yield reader.size(), f"the budget of run {run_id} is not what its entries add up to"
+        yield from self._table(reader, CallDecided.kind, reader.calls, self._call_trouble)
+        yield from self._table(reader, SessionOpened.kind, reader.sessions, _session_trouble)
+        yield from self._table(reader, RunOpened.kind, reader.runs, _run_trouble)
+        yield from self._workspace_troubles(reader)
+        yield from self._budget_troubles(reader)
+
+    def _decide(self, event: CallDecided) -> str | None:
+        self._rows[event.kind] += 1
+        self._charged["run", event.run_id] += 1
+        self._charged["session", event.session_id] += 1
+        self._charged["agent", event.principal] += 1
+        if event.call_id in self._under_way:
+            return "the call was decided twice"
+        self._under_way[event.call_id] = None
+        return None
+
+    def _register(self, index: int, event: WorkspaceAdded | WorkspaceRemoved) -> str | None:
+        was_there = self._workspaces.pop(event.name, None) is not None
+        if isinstance(event, WorkspaceRemoved):
+            return None if was_there else "the workspace was not there"
+        self._workspaces[event.name] = index, event.root
+        return "the workspace was added twice" if was_there else None
+
+    def _end(self, event: CallEnded | CallInterrupted) -> str | None:
+        try:
+            after = CallState(event.attestation.statement.outcome.state)
+        except ValueError:
+            return "the call ended in a state that there is not"
+        return self._advance(event.call_id, after)
 
     def _advance(self, call_id: CallId, after: CallState) -> str | None:
         if call_id not in self._under_way:
@@ -81,30 +123,173 @@ class StateAgreement:
             self._under_way[call_id] = after
         return None
 
-    def _compare(self, record: CallRecord, reader: JournalReader) -> tuple[int, str] | None:
-        if record.state not in TERMINAL:
-            if self._under_way.get(record.call_id) is not record.state:
-                return reader.size(), f"the state of call {record.call_id} is not the recorded one"
+    def _table(
+        self,
+        reader: JournalReader,
+        kind: str,
+        rows: Callable[[], Iterator[R | str]],
+        compare: Callable[[R, Sequence[Entry]], Trouble | None],
+    ) -> Iterator[Trouble]:
+        """Compare every row of a table with its entries, then look for rows that are missing."""
+        found = 0
+        for row in rows():
+            found += 1
+            identifier = row if isinstance(row, str) else str(getattr(row, _KEYS[kind]))
+            entries = reader.of_subject(identifier)
+            if not any(entry.kind == kind for entry in entries):
+                yield reader.size(), f"{identifier} is in the state, but no entry has brought it"
+            elif isinstance(row, str):
+                yield entries[-1].index, f"the state of {identifier} cannot be read"
+            else:
+                trouble = compare(row, entries)
+                if trouble is not None:
+                    yield trouble
+        if found < self._rows[kind]:
+            yield from _missing(reader, kind, rows)
+
+    def _call_trouble(self, record: CallRecord, entries: Sequence[Entry]) -> Trouble | None:
+        decision, last = _last(entries, CallDecided.kind), entries[-1]
+        try:
+            if not _is_as_decided(record, _decided.decode(decision.body)):
+                return decision.index, f"call {record.call_id} is not in the state as decided"
+            what = self._state_trouble(record, last)
+        except msgspec.MsgspecError:
+            return last.index, f"the record of call {record.call_id} cannot be read"
+        if what is None:
             return None
-        for entry in reversed(reader.of_subject(record.call_id)):
-            if entry.kind in (CallEnded.kind, CallInterrupted.kind):
-                try:
-                    event = msgspec.json.decode(entry.body, type=CallEnded)
-                    ending = read_ending(record.ending)
-                except msgspec.MsgspecError:
-                    return entry.index, f"the ending of call {record.call_id} cannot be read"
-                return _compare_ending(record, ending, event, entry.index)
-        return reader.size(), f"call {record.call_id} has ended without an entry that says so"
+        return last.index, f"{what} of call {record.call_id} is not the recorded one"
+
+    def _state_trouble(self, record: CallRecord, last: Entry) -> str | None:
+        if record.state not in TERMINAL:
+            is_recorded = self._under_way.get(record.call_id) is record.state
+            return None if is_recorded else "the state"
+        if last.kind not in _ENDINGS:
+            return "the end"
+        statement = _ended.decode(last.body).attestation.statement
+        return _difference(record, read_ending(record.ending), statement)
+
+    def _workspace_troubles(self, reader: JournalReader) -> Iterator[Trouble]:
+        left = dict(self._workspaces)
+        for workspace in reader.workspaces():
+            index, root = left.pop(workspace.name, (reader.size(), ""))
+            if root != workspace.root:
+                yield index, f"workspace {workspace.name} is not registered as it was added"
+        for name, (index, _) in left.items():
+            yield index, f"workspace {name} is no longer registered, but was not removed"
+
+    def _budget_troubles(self, reader: JournalReader) -> Iterator[Trouble]:
+        left = dict(self._charged)
+        for kind, name, calls in reader.charges():
+            if calls != left.pop((kind, name), 0):
+                yield reader.size(), f"the budget of {kind} {name} is not what its calls add up to"
+        for kind, name in left:
+            yield reader.size(), f"the budget of {kind} {name} is missing"
 
 
-def _compare_ending(
-    record: CallRecord, ending: Ending, event: CallEnded, index: int
-) -> tuple[int, str] | None:
-    attested = event.attestation.statement.outcome
+_KEYS: Final = {
+    CallDecided.kind: "call_id",
+    SessionOpened.kind: "session_id",
+    RunOpened.kind: "run_id",
+}
+
+
+def _missing(
+    reader: JournalReader, kind: str, rows: Callable[[], Iterator[R | str]]
+) -> Iterator[Trouble]:
+    """Yield the entries whose row is gone: a second reading, only once something is wrong."""
+    present = {row if isinstance(row, str) else getattr(row, _KEYS[kind]) for row in rows()}
+    for entry in reader.entries():
+        if entry.kind == kind and entry.subject not in present:
+            yield entry.index, f"{entry.subject} is no longer in the state"
+
+
+def _last(entries: Sequence[Entry], kind: str) -> Entry:
+    return next(entry for entry in reversed(entries) if entry.kind == kind)
+
+
+def _session_trouble(session: Session, entries: Sequence[Entry]) -> Trouble | None:
+    entry = _last(entries, SessionOpened.kind)
+    try:
+        opened = _sessions.decode(entry.body)
+    except msgspec.MsgspecError:
+        return entry.index, f"the record of session {session.session_id} cannot be read"
+    if (opened.principal, opened.credential_id) == (str(session.principal), session.credential_id):
+        return None
+    return entry.index, f"session {session.session_id} is not in the state as it was opened"
+
+
+def _run_trouble(run: Run, entries: Sequence[Entry]) -> Trouble | None:
+    entry = _last(entries, RunOpened.kind)
+    try:
+        opened = _runs.decode(entry.body)
+    except msgspec.MsgspecError:
+        return entry.index, f"the record of run {run.run_id} cannot be read"
+    if opened.session_id == run.session_id:
+        return None
+    return entry.index, f"run {run.run_id} is not in the state as it was opened"
+
+
+def _is_as_decided(record: CallRecord, decided: CallDecided) -> bool:
+    return (
+        str(record.principal) == decided.principal
+        and record.session_id == decided.session_id
+        and record.run_id == decided.run_id
+        and record.request_id == decided.request_id
+        and record.call_digest == decided.call_digest
+        and (record.kept_proposal is None or _is_kept(record.kept_proposal, decided))
+    )
+
+
+def _is_kept(proposal: Proposal, decided: CallDecided) -> bool:
+    """Say whether what ``resume()`` would run is what was decided."""
+    digest = call_digest(
+        tool=proposal.tool,
+        version=proposal.tool_version,
+        canonical_arguments=bytes(proposal.arguments),
+    )
+    return (
+        proposal.call_id == decided.call_id
+        and str(proposal.principal) == decided.principal
+        and proposal.run_id == decided.run_id
+        and digest == proposal.call_digest == decided.call_digest
+        and proposal.plan_digest == decided.plan_digest
+    )
+
+
+def _difference(record: CallRecord, ending: Ending, statement: Statement) -> str | None:
+    """Name what the stored ending has otherwise than the attestation."""
+    attested, view = statement.outcome, ending.outcome
     if attested.state != record.state.value:
-        return index, f"the state of call {record.call_id} is not the attested one"
-    succeeded = ending.outcome if ending.outcome is not None and ending.outcome.ok else None
-    output = bytes(succeeded.output) if succeeded is not None else b""
+        return "the state"
+    if record.owner is not None or record.kept_proposal is not None:
+        return "the rest"
+    if (view is None) is not (statement.permit is None):
+        return "the outcome"
+    if view is None:
+        return None
+    output = bytes(view.output) if view.ok else b""
     if content_sha256(output) != attested.output_sha256:
-        return index, f"the output of call {record.call_id} is not the attested one"
-    return None
+        return "the output"
+    said = (
+        view.ok,
+        view.ok or view.output == NO_OUTPUT,
+        view.timed_out,
+        view.truncated,
+        view.limit or "",
+        view.duration_ms,
+        _error_code(view),
+    )
+    expected = (
+        attested.state == CallState.SUCCEEDED.value,
+        True,
+        attested.state == CallState.TIMED_OUT.value,
+        attested.truncated,
+        attested.limit,
+        attested.duration_ms,
+        attested.error_code,
+    )
+    return None if said == expected else "the outcome"
+
+
+def _error_code(view: OutcomeView) -> str:
+    return view.error.code if view.error is not None else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -21,18 +22,21 @@ from palyra.core.attestation import (
     expected_execution_sha256,
 )
 from palyra.core.canonical import canonical_record, canonicalize
-from palyra.core.chain import GENESIS, Entry, Receipt, SignedHead, link_under_receipt
+from palyra.core.chain import GENESIS, Entry, Receipt, link_under_receipt
 from palyra.core.errors import Code, InputError, IntegrityError, NotFoundError
 from palyra.core.events import CallEnded, CallInterrupted
 from palyra.core.strict_json import JsonLimits, decode
+from palyra.flow.seal.interrupt import read_event
 from palyra.flow.seal.signatures import PublicKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from palyra.core.canonical import JsonValue
     from palyra.core.ports import JournalReader
 
 _LIMITS: Final = JsonLimits(max_bytes=1 << 24, max_depth=32)
+_HASH: Final = re.compile("[0-9a-f]{64}")
 _ENDINGS: Final = {kind.kind: kind for kind in (CallEnded, CallInterrupted)}
 
 
@@ -51,23 +55,16 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, rename={"payload_type
 def attestation_document(reader: JournalReader, identifier: str) -> bytes:
     """Return the document of a call's attestation, by call id or attestation id."""
     for entry in _endings(reader, identifier):
-        event = msgspec.json.decode(entry.body, type=_ENDINGS[entry.kind])
-        attestation = event.attestation
-        document: dict[str, Any] = envelope(
-            STATEMENT_TYPE,
-            attestation.payload,
-            key_id=attestation.key_id,
-            signature=attestation.signature,
-        )
-        document["palyra"] = msgspec.to_builtins(receipt_of(reader, entry))
-        return canonicalize(document)
+        attestation = read_event(entry, _ENDINGS[entry.kind]).attestation
+        receipt = receipt_of(reader, entry)
+        return canonicalize(_written(attestation, attestation.payload, receipt))
     raise NotFoundError(Code.ATTESTATION_UNKNOWN)
 
 
 def receipt_of(reader: JournalReader, entry: Entry) -> Receipt:
     """Return the way from ``entry`` to the head of the commit that brought it."""
-    head = next(reader.heads(first=entry.index), None)
-    if not isinstance(head, SignedHead):
+    _, head = next(reader.heads(first=entry.index), (0, None))
+    if head is None:
         raise IntegrityError(
             Code.JOURNAL_BROKEN, f"no signed head can be read for entry {entry.index}"
         )
@@ -92,9 +89,12 @@ def verify_document(document: bytes, *, public_key_pem: bytes) -> Statement:
         InputError: this is not an attestation document, or not a key.
     """
     key = PublicKey.from_pem(public_key_pem)
-    parsed = _parse(document)
+    raw = decode(document, limits=_LIMITS)
+    parsed = _parse(raw)
     payload = _payload(parsed)
     attestation = _attestation(parsed, payload)
+    if canonicalize(raw) != canonicalize(_written(attestation, payload, parsed.palyra)):
+        raise _invalid("it is not written as attestation documents are")
     statement = attestation.statement
     if not key.signed_attestation(attestation) or attestation.payload != payload:
         raise _invalid("it is not signed by this key, or was changed since")
@@ -109,11 +109,25 @@ def verify_document(document: bytes, *, public_key_pem: bytes) -> Statement:
     body = canonical_record(kind(call_id=statement.call_id, attestation=attestation))
     head = receipt.head.head
     if (
-        receipt.index + len(receipt.leaves_after) != head.index
+        not all(map(_is_hash, (receipt.previous, *receipt.leaves_after)))
+        or receipt.index + len(receipt.leaves_after) != head.index
         or link_under_receipt(receipt, body=body) != head.link
     ):
         raise _invalid("its receipt does not lead to the signed head")
     return statement
+
+
+def _written(attestation: Attestation, payload: bytes, receipt: Receipt) -> dict[str, Any]:
+    """Return the one form that a document of these contents has."""
+    document: dict[str, Any] = envelope(
+        STATEMENT_TYPE, payload, key_id=attestation.key_id, signature=attestation.signature
+    )
+    document["palyra"] = msgspec.to_builtins(receipt)
+    return document
+
+
+def _is_hash(text: str) -> bool:
+    return _HASH.fullmatch(text) is not None
 
 
 def _endings(reader: JournalReader, identifier: str) -> Iterator[Entry]:
@@ -126,15 +140,13 @@ def _endings(reader: JournalReader, identifier: str) -> Iterator[Entry]:
         yield from reader.entries(first=index, last=index)
 
 
-def _parse(document: bytes) -> _Document:
+def _parse(raw: JsonValue) -> _Document:
     try:
-        return msgspec.convert(decode(document, limits=_LIMITS), _Document)
+        return msgspec.convert(raw, _Document)
     except msgspec.ValidationError as error:
         raise InputError(
             Code.INPUT_INVALID, f"this is not an attestation document: {error}"
         ) from error
-    except ValueError as error:
-        raise _invalid("its receipt cannot be read") from error
 
 
 def _payload(parsed: _Document) -> bytes:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from palyra.core.errors import Code, IntegrityError, NotFoundError, StateConflictError
 from palyra.core.events import CallDecided, CallEnded, CallInterrupted
+from palyra.core.ids import is_ulid
 from palyra.core.result import CallResult, read_ending, recorded_result, with_place
 from palyra.flow.seal.interrupt import read_event
 
@@ -17,20 +19,25 @@ if TYPE_CHECKING:
     from palyra.core.proposal import Malformed, Proposal
 
 
+UnderWay = Callable[["CallId"], "Awaitable[CallResult] | None"]
+"""How to wait for a call that this process is running."""
+
+
 class Recall:
     """Reads recorded calls back."""
 
-    def __init__(self, store: CallStore) -> None:
+    def __init__(self, store: CallStore, *, under_way: UnderWay) -> None:
         self._store = store
+        self._under_way = under_way
 
     def record(self, call_id: CallId) -> CallRecord:
         """Return what the store knows of a call."""
-        record = self._store.call(call_id)
+        record = self._store.call(call_id) if is_ulid(call_id) else None
         if record is None:
             raise NotFoundError(Code.CALL_UNKNOWN)
         return record
 
-    def earlier(self, subject: Proposal | Malformed) -> CallResult | None:
+    async def earlier(self, subject: Proposal | Malformed) -> CallResult | None:
         """Return the result of the call that used the same request id, if there is one.
 
         Raises:
@@ -43,7 +50,12 @@ class Recall:
             return None
         if record.call_digest != subject.call_digest:
             raise conflict(record.call_id)
-        return self.result(record.call_id)
+        return await self.tell(record.call_id)
+
+    async def tell(self, call_id: CallId) -> CallResult:
+        """Return a call's result, waiting for it if this process is running it."""
+        walk = self._under_way(call_id)
+        return await walk if walk is not None else self.result(call_id)
 
     def result(self, call_id: CallId) -> CallResult:
         """Return a call's result as it was told.

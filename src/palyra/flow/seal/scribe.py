@@ -46,7 +46,7 @@ from palyra.core.transitions import (
 from palyra.flow.seal.attest import Attestor, decision_record, permit_record
 
 if TYPE_CHECKING:
-    from palyra.core.approval import Approval, Grant, Pending, Rejection
+    from palyra.core.approval import Answer, Pending, Rejection
     from palyra.core.attestation import Attestation
     from palyra.core.decision import Decision
     from palyra.core.execution import Execution
@@ -175,7 +175,7 @@ class Scribe:
         permit: Permit,
         execution: Execution,
         *,
-        answer: Approval | Grant | None,
+        answer: Answer | None,
     ) -> CallResult:
         """Record the outcome of a launch with its attestation."""
         attestation = self._attestor.executed(
@@ -214,7 +214,9 @@ class Scribe:
         await self._recorder.record(PlanEffect(call_id=call_id, events=(planned,)))
 
     async def flood_suppressed(self, principal: Principal, *, count: int) -> None:
-        """Record how many proposals were dropped for coming too fast."""
+        """Record how many proposals were dropped, each time that number doubles (I13)."""
+        if count & (count - 1):
+            return
         flood = FloodSuppressed(principal=str(principal), code=Code.RATE_LIMITED.value, count=count)
         await self._recorder.record(Note(events=(flood,)))
 

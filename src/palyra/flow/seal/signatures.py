@@ -40,12 +40,13 @@ class PublicKey:
         return cls(key.public_bytes_raw())
 
     def signed(self, message: bytes, signature: str) -> bool:
-        """Say whether ``signature`` (hex) is this key's over ``message``."""
+        """Say whether ``signature`` (lower-case hex) is this key's over ``message``."""
         try:
-            self._key.verify(bytes.fromhex(signature), message)
+            raw = bytes.fromhex(signature)
+            self._key.verify(raw, message)
         except (InvalidSignature, ValueError):
             return False
-        return True
+        return raw.hex() == signature  # one spelling only: any other was changed by somebody
 
     def signed_head(self, signed: SignedHead) -> bool:
         """Say whether this key signed the head."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from palyra.core.attestation import DecisionRecord, PermitRecord, Statement
-from palyra.core.chain import Entry
 from palyra.core.errors import MEANINGS, Code, NotFoundError
 from palyra.core.events import (
     ApprovalRequested,
@@ -24,6 +23,7 @@ from palyra.core.ids import CallId, RunId, SessionId
 from palyra.flow.seal.interrupt import read_event
 
 if TYPE_CHECKING:
+    from palyra.core.chain import Entry
     from palyra.core.ports import JournalReader
 
 

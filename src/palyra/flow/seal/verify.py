@@ -3,11 +3,13 @@
 
 Trusts nothing in the store but the public key it is given: entries must follow each other without
 a gap, each link must fit, each commit must be signed to its end, each attestation must be genuine
-and stand where it claims, and the kept head must be reached. Reads in order, in bounded memory.
+and stand where it claims, the kept head must be reached, and the state must be what the entries add
+up to. Reads in order; keeps the links (32 bytes an entry) and what is under way.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from palyra.core.ports import JournalReader
 
 _LINK_BYTES: Final = 32
+_LOWEST: Final = -(1 << 63)
 _MOST_PROBLEMS: Final = 100
 _PROGRESS_EVERY: Final = 1000
 _LIMITS: Final = JsonLimits(max_bytes=1 << 26, max_depth=64)
@@ -69,54 +72,87 @@ def verify_journal(
     and a journal replaced as a whole by another key's goes unnoticed. ``quick`` leaves out what
     lies in the bodies: attestations, and the agreement of the state with the entries.
     """
-    check = _Check(reader, expected_key=expected_key, quick=quick)
-    check.entries(progress)
-    check.heads()
-    check.kept_head()
-    if not quick:
-        check.state()
+    # The kept head first: it may be behind the entries that are read after it, never ahead.
+    check = _Check(reader, kept=reader.kept_head(), expected_key=expected_key, quick=quick)
+    with reader.snapshot():
+        check.entries(progress)
+        check.heads()
+        check.kept_head()
+        if not quick:
+            check.state()
     return check.report()
+
+
+class _Links:
+    """The links read so far, in stretches without a gap."""
+
+    def __init__(self) -> None:
+        self._firsts = [0]
+        self._stretches = [bytearray(GENESIS)]
+
+    def add(self, index: int, link: bytes) -> None:
+        """Keep the link of an entry that comes after all others."""
+        stretch = self._stretches[-1]
+        if index != self._firsts[-1] + len(stretch) // _LINK_BYTES:
+            self._firsts.append(index)
+            self._stretches.append(stretch := bytearray())
+        stretch.extend(link)
+
+    def at(self, index: int) -> str:
+        """Return the link of an entry; nothing for one that is not there."""
+        position = max(bisect_right(self._firsts, index) - 1, 0)
+        offset = (index - self._firsts[position]) * _LINK_BYTES
+        if offset < 0:
+            return ""
+        return self._stretches[position][offset : offset + _LINK_BYTES].hex()
 
 
 class _Check:
     def __init__(
-        self, reader: JournalReader, *, expected_key: PublicKey | None, quick: bool
+        self,
+        reader: JournalReader,
+        *,
+        kept: SignedHead | None,
+        expected_key: PublicKey | None,
+        quick: bool,
     ) -> None:
         self._reader = reader
+        self._kept = kept
         self._key = expected_key
+        self._log_id: str | None = None
         self._quick = quick
-        self._links = bytearray(GENESIS)  # the link of entry n at n * 32
+        self._links = _Links()
         self._last = 0
         self._attestations = 0
         self._heads = 0
-        self._kept: SignedHead | None = None
         self._agreement = StateAgreement()
         self._problems: list[Problem] = []
 
     def report(self) -> Report:
-        problems = sorted(self._problems, key=lambda problem: problem.index)
         return Report(
             entries=self._last,
             attestations=self._attestations,
             heads=self._heads,
             kept_index=self._kept.head.index if self._kept is not None else None,
-            problems=tuple(problems[:_MOST_PROBLEMS]),
+            problems=tuple(self._problems),
         )
 
     def entries(self, progress: Progress | None) -> None:
         total = self._reader.size()
         previous = GENESIS
-        for entry in self._reader.entries():
+        for entry in self._reader.entries(first=_LOWEST):
+            if entry.index < 1:
+                self._add(entry.index, "an entry stands before the first one")
+                continue
             if entry.index != self._last + 1:
                 self._add(
                     self._last + 1, f"entries {self._last + 1} to {entry.index - 1} are missing"
                 )
-                self._links.extend(bytes(_LINK_BYTES) * (entry.index - self._last - 1))
             elif entry.link != link_hash(previous=previous, leaf=entry.leaf):
                 self._add(entry.index, "the entry does not fit its link and the entry before it")
             self._last = entry.index
             previous = entry.link.ljust(_LINK_BYTES, b"\0")[:_LINK_BYTES]
-            self._links.extend(previous)
+            self._links.add(entry.index, previous)
             if entry.index == 1:
                 self._opening(entry)
             if not self._quick:
@@ -125,20 +161,22 @@ class _Check:
                 progress(entry.index, total)
 
     def heads(self) -> None:
-        """Check that every commit was signed, and that nothing follows the last signature."""
+        """Check that every commit is signed: heads follow each other, and nothing the last one."""
         last = 0
-        for head in self._reader.heads():
+        for index, signed in self._reader.heads():
             self._heads += 1
-            if isinstance(head, int):
-                self._add(head, "the signed head of this commit cannot be read")
-                continue
-            last = max(last, head.head.index)
-            self._head(head, "the signed head of this commit")
+            if signed is None:
+                self._add(index, "the signed head of this commit cannot be read")
+            elif signed.head.index != index:
+                self._add(index, "the signed head beside this entry is another entry's")
+            elif self._is_sound(index, signed, "the signed head of this commit"):
+                if signed.head.first != last + 1:
+                    self._add(signed.head.first - 1, "this commit has lost its signed head")
+                last = index
         if self._last > last:
             self._add(last + 1, f"entries {last + 1} to {self._last} follow the last signed head")
 
     def kept_head(self) -> None:
-        self._kept = self._reader.kept_head()
         if self._kept is None:
             if self._last:
                 self._add(self._last, "the head kept outside the database is missing")
@@ -147,24 +185,32 @@ class _Check:
         if index > self._last:
             self._add(self._last + 1, f"entries {self._last + 1} to {index} were cut off")
             return
-        self._head(self._kept, "the head kept outside the database")
+        self._is_sound(index, self._kept, "the head kept outside the database")
 
     def state(self) -> None:
         for index, sentence in self._agreement.disagreements(self._reader):
             self._add(index, sentence)
+        for sentence in self._reader.damage():
+            self._add(self._last, sentence)
 
-    def _head(self, signed: SignedHead, name: str) -> None:
+    def _is_sound(self, index: int, signed: SignedHead, name: str) -> bool:
         head = signed.head
         if self._key is None or not self._key.signed_head(signed):
-            self._add(head.index, f"{name} is not signed by the journal's key")
-        elif self._link(head.index) != head.link:
-            self._add(head.index, f"{name} is about another entry {head.index}")
+            self._add(index, f"{name} is not signed by the journal's key")
+        elif head.log_id != self._log_id:
+            self._add(index, f"{name} is about another journal")
+        elif self._links.at(index) != head.link:
+            self._add(index, f"{name} is about another entry {index}")
+        else:
+            return True
+        return False
 
     def _opening(self, entry: Entry) -> None:
         opened = self._event(entry)
         if not isinstance(opened, LogOpened):
             self._add(1, "the first entry does not open a log")
             return
+        self._log_id = opened.log_id
         try:
             named = PublicKey(bytes.fromhex(opened.public_key))
         except (InputError, ValueError):
@@ -199,10 +245,7 @@ class _Check:
             self._add(index, "the journal before this attestation is not the one it was signed on")
 
     def _holds(self, anchor: Anchor, *, before: int) -> bool:
-        return anchor.index < before and self._link(anchor.index) == anchor.link
-
-    def _link(self, index: int) -> str:
-        return self._links[index * _LINK_BYTES : (index + 1) * _LINK_BYTES].hex()
+        return anchor.index < before and self._links.at(anchor.index) == anchor.link
 
     def _event(self, entry: Entry) -> Event | None:
         kind = EVENT_TYPES.get(entry.kind)
@@ -216,7 +259,6 @@ class _Check:
             return None
 
     def _add(self, index: int, sentence: str) -> None:
-        if len(self._problems) < _MOST_PROBLEMS * 2:
-            self._problems.append(
-                Problem(index=index, code=Code.JOURNAL_BROKEN.value, sentence=sentence)
-            )
+        problem = Problem(index=index, code=Code.JOURNAL_BROKEN.value, sentence=sentence)
+        insort(self._problems, problem, key=lambda each: each.index)
+        del self._problems[_MOST_PROBLEMS:]

@@ -15,7 +15,14 @@ import msgspec
 from palyra.core.attestation import Anchor
 from palyra.core.canonical import canonical_record
 from palyra.core.chain import GENESIS, Head, Receipt, SignedHead, leaf_hash, link_hash
-from palyra.core.errors import NotFoundError, PalyraError, StateConflictError, StoreError
+from palyra.core.errors import (
+    Code,
+    InputError,
+    IntegrityError,
+    NotFoundError,
+    PalyraError,
+    StateConflictError,
+)
 from palyra.core.ports import Clock, Recorded, Signer
 from palyra.store.sqlite.apply import apply
 from palyra.store.sqlite.budgets import Budgets, KnownBudgets
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 
 _INSERT = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?)"
 _encode_head = msgspec.json.Encoder(order="sorted").encode
+_heads = msgspec.json.Decoder(SignedHead)
 
 _Row = tuple[int, int, str, str, bytes, bytes, bytes | None]
 
@@ -39,6 +47,7 @@ class _Batch:
     """The entries of one commit, linked as they are added."""
 
     def __init__(self, *, index: int, link: bytes, recorded_at_ms: int) -> None:
+        self.first = index + 1
         self.index = index
         self.link = link
         self.recorded_at_ms = recorded_at_ms
@@ -115,15 +124,21 @@ class Appender:
         """
         try:
             return self._commit_together(transitions)
-        except apsw.ConstraintError as error:
+        except (apsw.ConstraintError, UnicodeEncodeError, InputError) as error:
             if len(transitions) == 1:
-                return [as_store_error(error, path=self._path)]
+                return [self._own_fault(error)]
             return [self.commit([transition])[0] for transition in transitions]
         except apsw.Error as error:
-            fault = as_store_error(error, path=self._path)
-        except StoreError as error:
+            fault: PalyraError = as_store_error(error, path=self._path)
+        except PalyraError as error:
             fault = error
         return [fault for _ in transitions]
+
+    def _own_fault(self, error: Exception) -> PalyraError:
+        """Return the fault of a transition that cannot be written as it is."""
+        if isinstance(error, apsw.Error):
+            return as_store_error(error, path=self._path)
+        return InputError(Code.INPUT_NOT_CANONICAL, "the record holds text that is not Unicode")
 
     def _commit_together(self, transitions: Sequence[Transition]) -> list[Recorded | PalyraError]:
         connection = self._connection
@@ -174,15 +189,34 @@ class Appender:
         return Recorded(admission=admission, receipt=receipt)
 
     def _find_end(self) -> tuple[int, bytes]:
-        """Return where the journal ends now: other processes may have appended to it."""
+        """Return where the journal ends now: other processes may have appended to it.
+
+        What they appended must be signed to its end. Otherwise the head of the next commit would
+        vouch for entries that somebody without the key has put there (I8).
+        """
         row = self._connection.execute(
-            "SELECT seq, link FROM journal ORDER BY seq DESC LIMIT 1"
+            "SELECT seq, link, head FROM journal ORDER BY seq DESC LIMIT 1"
         ).fetchone()
-        return row or (0, GENESIS)
+        index, link, head = row or (0, GENESIS, None)
+        if (index, link) != self._end and not self._is_signed(index, link, head):
+            raise IntegrityError(
+                Code.JOURNAL_BROKEN, f"the journal is not signed up to its last entry {index}"
+            )
+        return index, link
+
+    def _is_signed(self, index: int, link: bytes, head: bytes | None) -> bool:
+        try:
+            signed = _heads.decode(head or b"")
+        except msgspec.MsgspecError:
+            return False
+        return (signed.head.index, signed.head.link) == (index, link.hex()) and is_own_head(
+            signed, self._signer
+        )
 
     def _sign(self, batch: _Batch) -> SignedHead:
         head = Head(
             log_id=self._log_id,
+            first=batch.first,
             index=batch.index,
             link=batch.link.hex(),
             recorded_at_ms=batch.recorded_at_ms,
@@ -193,3 +227,10 @@ class Appender:
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+
+
+def is_own_head(signed: SignedHead, signer: Signer) -> bool:
+    """Say whether ``signer`` signed the head: Ed25519 signs the same bytes the same way."""
+    return signed.key_id == signer.key_id and (
+        signed.signature == signer.sign(signed.head.signed_bytes).hex()
+    )

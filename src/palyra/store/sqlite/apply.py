@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 JOURNALED_OVER_BUDGET: Final = 8
 """Refusals for an exhausted budget that are journaled one by one, for each run (I13)."""
 
-_encode_proposal = msgspec.msgpack.Encoder().encode
+_encode_proposal = msgspec.json.Encoder().encode  # its arguments are JSON already
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +137,8 @@ def _dropped(admit: Admit, count: int) -> Applied:
 
 def _launch(connection: apsw.Connection, launch: Launch, *, owner: InstanceId) -> Applied:
     connection.execute(
-        "UPDATE calls SET state = 'launched', owner = ? WHERE call_id = ? AND state = 'pending'",
+        "UPDATE calls SET state = 'launched', owner = ?, proposal = NULL, ending = x''"
+        " WHERE call_id = ? AND state = 'pending'",
         (owner, launch.call_id),
     )
     _require_one(connection, launch.call_id, expected=CallState.PENDING)

@@ -91,8 +91,11 @@ class Budgets:
             self._counter(scope)[0] += 1
 
     def drop(self, scopes: Scopes) -> int:
-        """Count one refusal that is not journaled, and return how many the run has had."""
-        counter = self._counter(scopes.run)
+        """Count one refusal that is not journaled, and return how many the agent had this hour.
+
+        Counted by the widest scope: a new run for each call would begin each count anew.
+        """
+        counter = self._counter(scopes.agent_hour)
         counter[1] += 1
         return counter[1]
 

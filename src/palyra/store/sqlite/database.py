@@ -24,6 +24,7 @@ _CODES: Final[tuple[tuple[type[apsw.Error], Code], ...]] = (
     (apsw.BusyError, Code.STORE_BUSY),
     (apsw.LockedError, Code.STORE_BUSY),
     (apsw.CorruptError, Code.STORE_CORRUPT),
+    (apsw.SQLError, Code.STORE_CORRUPT),  # a table or a column that should be there is not
     (apsw.NotADBError, Code.STORE_CORRUPT),
 )
 
@@ -35,6 +36,10 @@ def store_faults(path: Path) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise as_store_error(error, path=path) from error
+    except UnicodeDecodeError as error:
+        raise StoreError(
+            Code.STORE_CORRUPT, f"{path}: a text in it is not UTF-8", details={"path": str(path)}
+        ) from error
 
 
 def as_store_error(error: apsw.Error, *, path: Path) -> StoreError:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -14,7 +15,7 @@ from palyra.core.ids import CallId, InstanceId, LogId, RequestId, RunId, Session
 from palyra.core.transitions import Note, Transition
 from palyra.store.head_file import HeadFile, read_kept_head
 from palyra.store.instances import Instance, is_alive
-from palyra.store.sqlite.appender import Appender
+from palyra.store.sqlite.appender import Appender, is_own_head
 from palyra.store.sqlite.budgets import scopes_of
 from palyra.store.sqlite.database import connect_reader, connect_writer
 from palyra.store.sqlite.group_commit import GroupCommit
@@ -24,8 +25,6 @@ from palyra.store.sqlite.schema import prepare
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    import apsw
 
     from palyra.core.attestation import Anchor
     from palyra.core.ports import CallRecord, Clock, IdSource, Recorded, Signer
@@ -72,18 +71,16 @@ class Ledger:
         *,
         appender: Appender,
         reads: Reads,
-        head_file: HeadFile,
         instance: Instance,
-        connections: tuple[apsw.Connection, ...],
         instances: Path,
+        opened: ExitStack,
     ) -> None:
         self.reads = reads
         self._appender = appender
         self._group = GroupCommit(appender.commit)
-        self._head_file = head_file
         self._instance = instance
-        self._connections = connections
         self._instances = instances
+        self._opened = opened
 
     @classmethod
     def open(
@@ -99,37 +96,38 @@ class Ledger:
             IntegrityError: another key, or a journal that does not reach the kept head.
         """
         path = home / DATABASE_NAME
-        writer = connect_writer(path, busy_timeout_ms=busy_timeout_ms)
-        try:
+        instances = home / INSTANCES_NAME
+        with ExitStack() as opened:
+            writer = connect_writer(path, busy_timeout_ms=busy_timeout_ms)
+            opened.callback(writer.close)
             prepare(writer, path=path)
             reader = connect_reader(path, busy_timeout_ms=busy_timeout_ms)
+            opened.callback(reader.close)
             reads = Reads(reader, path=path)
             head_file = HeadFile.open(home / HEAD_NAME)
+            opened.callback(head_file.close)
             log_id = _recognise(reads, head_file, signer=signer, new_log_id=LogId(ids.ulid()))
-        except BaseException:
-            writer.close()
-            raise
-        instances = home / INSTANCES_NAME
-        instance = Instance.start(instances, instance_id=InstanceId(ids.ulid()))
-        appender = Appender(
-            writer,
-            path=path,
-            head_file=head_file,
-            signer=signer,
-            clock=clock,
-            log_id=log_id,
-            owner=instance.instance_id,
-        )
-        ledger = cls(
-            appender=appender,
-            reads=reads,
-            head_file=head_file,
-            instance=instance,
-            connections=(reader, writer),
-            instances=instances,
-        )
-        ledger._open_log_once(signer, log_id=log_id)
-        return ledger
+            instance = Instance.start(instances, instance_id=InstanceId(ids.ulid()))
+            opened.callback(instance.close)
+            appender = Appender(
+                writer,
+                path=path,
+                head_file=head_file,
+                signer=signer,
+                clock=clock,
+                log_id=log_id,
+                owner=instance.instance_id,
+            )
+            if reads.size() == 0:
+                _open_log(appender, signer, log_id=log_id)
+            opened.callback(head_file.sync)
+            return cls(
+                appender=appender,
+                reads=reads,
+                instance=instance,
+                instances=instances,
+                opened=opened.pop_all(),
+            )
 
     async def record(self, transition: Transition) -> Recorded:
         """Return once ``transition`` is durable (I7)."""
@@ -137,10 +135,7 @@ class Ledger:
 
     def record_now(self, transition: Transition) -> Recorded:
         """Record before any event loop runs: start-up and recovery."""
-        recorded = self._appender.commit([transition])[0]
-        if isinstance(recorded, PalyraError):
-            raise recorded
-        return recorded
+        return _commit(self._appender, transition)
 
     def attend(self, is_alone: Callable[[], bool]) -> None:
         """Take word of whether a single producer is at work, who then need not wait for others."""
@@ -195,17 +190,19 @@ class Ledger:
 
     def close(self) -> None:
         """Close everything, with the kept head on disk."""
-        self._head_file.sync()
-        self._head_file.close()
-        for connection in self._connections:
-            connection.close()
-        self._instance.close()
+        self._opened.close()
 
-    def _open_log_once(self, signer: Signer, *, log_id: LogId) -> None:
-        if self.reads.size() > 0:
-            return
-        opened = LogOpened(log_id=log_id, key_id=signer.key_id, public_key=signer.public_key.hex())
-        self.record_now(Note(events=(opened,)))
+
+def _commit(appender: Appender, transition: Transition) -> Recorded:
+    recorded = appender.commit([transition])[0]
+    if isinstance(recorded, PalyraError):
+        raise recorded
+    return recorded
+
+
+def _open_log(appender: Appender, signer: Signer, *, log_id: LogId) -> None:
+    opened = LogOpened(log_id=log_id, key_id=signer.key_id, public_key=signer.public_key.hex())
+    _commit(appender, Note(events=(opened,)))
 
 
 def opening_of(reads: Reads) -> LogOpened | None:
@@ -225,6 +222,12 @@ def _recognise(reads: Reads, head_file: HeadFile, *, signer: Signer, new_log_id:
     """Return the log's id once key, journal and kept head agree."""
     opening = opening_of(reads)
     kept = head_file.read()
+    if opening is not None and opening.key_id != signer.key_id:
+        raise IntegrityError(Code.KEY_REPLACED, details={"expected_key_id": opening.key_id})
+    if kept is not None and not is_own_head(kept, signer):
+        raise IntegrityError(
+            Code.JOURNAL_ROLLED_BACK, "the kept head is not signed by the journal's key"
+        )
     if opening is None:
         if kept is not None and kept.head.index > 0:
             raise IntegrityError(
@@ -237,8 +240,6 @@ def _recognise(reads: Reads, head_file: HeadFile, *, signer: Signer, new_log_id:
             head_file.sync()
             return new_log_id
         return kept.head.log_id
-    if opening.key_id != signer.key_id:
-        raise IntegrityError(Code.KEY_REPLACED, details={"expected_key_id": opening.key_id})
     if kept is None:
         raise IntegrityError(Code.JOURNAL_HEAD_MISSING)
     _require_reached(reads, kept)
@@ -258,7 +259,7 @@ def _require_reached(reads: Reads, kept: SignedHead) -> None:
 
 
 def _empty_head(signer: Signer, *, log_id: LogId) -> SignedHead:
-    head = Head(log_id=log_id, index=0, link=GENESIS.hex(), recorded_at_ms=0)
+    head = Head(log_id=log_id, first=1, index=0, link=GENESIS.hex(), recorded_at_ms=0)
     return SignedHead(
         head=head, key_id=signer.key_id, signature=signer.sign(head.signed_bytes).hex()
     )

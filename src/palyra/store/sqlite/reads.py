@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from palyra.core.chain import Entry, SignedHead
+from palyra.core.errors import Code, InputError, IntegrityError
 from palyra.core.events import ConfigApplied
 from palyra.core.ids import CallId, CredentialId, InstanceId, RequestId, RunId, SessionId
 from palyra.core.lifecycle import CallState
@@ -26,12 +29,23 @@ if TYPE_CHECKING:
     import apsw
 
 _PAGE: Final = 1000
+_LAST: Final = (1 << 63) - 1
+_MOST_DAMAGE: Final = 20
 _CALL_COLUMNS: Final = (
     "call_id, calls.principal, runs.session_id, run_id, state, approval_id, request_id,"
     " call_digest, owner, proposal, ending"
 )
-_proposals = msgspec.msgpack.Decoder(Proposal)
+# As bytes, so that a damaged entry can still be read, and then be named.
+_ENTRY_COLUMNS: Final = (
+    "seq, recorded_at_ms, CAST(kind AS BLOB), CAST(subject AS BLOB), CAST(body AS BLOB),"
+    " CAST(link AS BLOB)"
+)
+_UNREADABLE: Final = (ValueError, msgspec.MsgspecError, InputError)
+_proposals = msgspec.json.Decoder(Proposal)
 _heads = msgspec.json.Decoder(SignedHead)
+_encode_head = msgspec.json.Encoder(order="sorted").encode
+
+T = TypeVar("T")
 
 
 def principal_of(text: str) -> Principal:
@@ -59,39 +73,52 @@ class Reads:
         with store_faults(self._path):
             return self._connection.execute(sql, bindings).get
 
+    def _each(self, sql: str, bindings: tuple[object, ...] = ()) -> Iterator[Any]:
+        with store_faults(self._path):
+            rows: Iterable[Any] = self._connection.execute(sql, bindings)
+            yield from rows
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all reads within see one moment, whatever is written meanwhile."""
+        with store_faults(self._path):
+            self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with store_faults(self._path):
+                self._connection.execute("ROLLBACK")
+
     def session(self, session_id: SessionId) -> Session | None:
         """Return an issued session."""
         row = self._one(
-            "SELECT principal, credential, opened_at_ms FROM sessions WHERE session_id = ?",
+            "SELECT session_id, principal, credential, opened_at_ms FROM sessions"
+            " WHERE session_id = ?",
             (session_id,),
         )
-        if row is None:
-            return None
-        principal, credential, opened_at_ms = row
-        return Session(
-            session_id=session_id,
-            principal=principal_of(principal),
-            credential_id=CredentialId(credential),
-            opened_at_ms=opened_at_ms,
-        )
+        return _readable(_session(row)) if row is not None else None
+
+    def sessions(self) -> Iterator[Session | SessionId]:
+        """Yield every session; only its id where it cannot be read."""
+        sql = "SELECT session_id, principal, credential, opened_at_ms FROM sessions"
+        return map(_session, self._each(sql))
 
     def run(self, run_id: RunId) -> Run | None:
         """Return an issued run with the identity of its session."""
         row = self._one(
-            "SELECT session_id, principal, credential, runs.opened_at_ms"
+            "SELECT run_id, session_id, principal, credential, runs.opened_at_ms"
             " FROM runs JOIN sessions USING (session_id) WHERE run_id = ?",
             (run_id,),
         )
-        if row is None:
-            return None
-        session_id, principal, credential, opened_at_ms = row
-        return Run(
-            run_id=run_id,
-            session_id=session_id,
-            principal=principal_of(principal),
-            credential_id=CredentialId(credential),
-            opened_at_ms=opened_at_ms,
+        return _readable(_run(row)) if row is not None else None
+
+    def runs(self) -> Iterator[Run | RunId]:
+        """Yield every run with the identity of its session; only its id where it has none."""
+        sql = (
+            "SELECT run_id, session_id, principal, credential, runs.opened_at_ms"
+            " FROM runs LEFT JOIN sessions USING (session_id)"
         )
+        return map(_run, self._each(sql))
 
     def budget_left(
         self, subject: Run | Proposal, *, limits: BudgetLimits, at_ms: int
@@ -103,37 +130,39 @@ class Reads:
 
     def call(self, call_id: CallId) -> CallRecord | None:
         """Return a recorded call."""
-        return next(self._calls("WHERE call_id = ?", (call_id,)), None)
+        return next(self._readable_calls("WHERE call_id = ?", (call_id,)), None)
 
     def by_request(self, principal: Principal, request_id: RequestId) -> CallRecord | None:
         """Return the call that used this request id."""
         where = "WHERE calls.principal = ? AND request_id = ?"
-        return next(self._calls(where, (str(principal), request_id)), None)
+        return next(self._readable_calls(where, (str(principal), request_id)), None)
 
     def launched(self) -> tuple[CallRecord, ...]:
         """Return the calls that are launched and not ended."""
-        return tuple(self._calls("WHERE state = 'launched' ORDER BY call_id", ()))
+        return tuple(self._readable_calls("WHERE state = 'launched' ORDER BY call_id", ()))
 
-    def calls(self) -> Iterator[CallRecord]:
-        """Yield every call, oldest first."""
+    def calls(self) -> Iterator[CallRecord | CallId]:
+        """Yield every call, oldest first; only its id where it cannot be read."""
         return self._calls("ORDER BY call_id", ())
 
-    def calls_of_runs(self) -> Iterator[tuple[str, int]]:
-        """Yield every run with the number of calls charged to it."""
-        with store_faults(self._path):
-            rows: Iterable[Any] = self._connection.execute(
-                "SELECT substr(scope, 5), calls FROM budgets WHERE scope LIKE 'run/%'"
-            )
-            yield from rows
+    def charges(self) -> Iterator[tuple[str, str, int]]:
+        """Yield the calls charged so far: to each ``run``, ``session`` and ``agent``, by name."""
+        agents: Counter[str] = Counter()
+        for scope, calls in self._each("SELECT scope, calls FROM budgets"):
+            kind, _, name = scope.partition("/")
+            if kind == "hour":
+                agents[name.rpartition("/")[0]] += calls
+            else:
+                yield kind, name, calls
+        for agent, calls in agents.items():
+            yield "agent", agent, calls
 
-    def _calls(self, where: str, bindings: tuple[str, ...]) -> Iterator[CallRecord]:
-        with store_faults(self._path):
-            rows: Iterable[Any] = self._connection.execute(
-                f"SELECT {_CALL_COLUMNS} FROM calls JOIN runs USING (run_id) {where}",  # noqa: S608 - constants only
-                bindings,
-            )
-            for row in rows:
-                yield _call(row)
+    def _readable_calls(self, where: str, bindings: tuple[str, ...]) -> Iterator[CallRecord]:
+        return map(_readable, self._calls(where, bindings))
+
+    def _calls(self, where: str, bindings: tuple[str, ...]) -> Iterator[CallRecord | CallId]:
+        sql = f"SELECT {_CALL_COLUMNS} FROM calls LEFT JOIN runs USING (run_id) {where}"  # noqa: S608 - constants only
+        return map(_call, self._each(sql, bindings))
 
     def workspaces(self) -> tuple[Workspace, ...]:
         """Return the registered workspaces by name."""
@@ -147,21 +176,20 @@ class Reads:
         """Yield journal entries in order, a page at a time so that writers are not held up."""
         while True:
             rows = self._all(
-                "SELECT seq, recorded_at_ms, kind, subject, body, link FROM journal"
+                f"SELECT {_ENTRY_COLUMNS} FROM journal"  # noqa: S608 - constants only
                 " WHERE seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
-                (first, last if last is not None else 1 << 62, _PAGE),
+                (first, last if last is not None else _LAST, _PAGE),
             )
             for row in rows:
                 yield _entry(row)
-            if len(rows) < _PAGE:
+            if len(rows) < _PAGE or rows[-1][0] == _LAST:
                 return
             first = rows[-1][0] + 1
 
     def of_subject(self, subject: str) -> tuple[Entry, ...]:
         """Return the entries about one call, session or other subject, in order."""
         rows = self._all(
-            "SELECT seq, recorded_at_ms, kind, subject, body, link FROM journal"
-            " WHERE subject = ? ORDER BY seq",
+            f"SELECT {_ENTRY_COLUMNS} FROM journal WHERE subject = ? ORDER BY seq",  # noqa: S608 - constants only
             (subject,),
         )
         return tuple(_entry(row) for row in rows)
@@ -182,15 +210,26 @@ class Reads:
         )
         if body is None:
             return None
-        applied = msgspec.json.decode(body, type=ConfigApplied)
+        try:
+            applied = msgspec.json.decode(body, type=ConfigApplied)
+        except msgspec.MsgspecError as error:
+            raise IntegrityError(
+                Code.JOURNAL_BROKEN, "the entry of the latest configuration cannot be read"
+            ) from error
         return applied.snapshot_digest, applied.policy_digest
 
     def size(self) -> int:
         """Return the index of the last entry."""
         return int(self._value("SELECT max(seq) FROM journal") or 0)
 
-    def heads(self, *, first: int = 1) -> Iterator[SignedHead | int]:
-        """Yield the signed head of every commit from ``first`` on; its index where unreadable."""
+    def damage(self) -> Iterator[str]:
+        """Yield what is wrong with the store's own pages and indexes."""
+        for (found,) in self._each(f"PRAGMA integrity_check({_MOST_DAMAGE})"):
+            if found != "ok":
+                yield f"the database is damaged: {found}"
+
+    def heads(self, *, first: int = 1) -> Iterator[tuple[int, SignedHead | None]]:
+        """Yield the entries with a signed head beside them, and ``None`` for an unreadable one."""
         while True:
             rows = self._all(
                 "SELECT seq, head FROM journal WHERE seq >= ? AND head IS NOT NULL"
@@ -198,38 +237,85 @@ class Reads:
                 (first, _PAGE),
             )
             for index, text in rows:
-                try:
-                    yield _heads.decode(text)
-                except msgspec.MsgspecError:
-                    yield index
-            if len(rows) < _PAGE:
+                yield index, _head(text)
+            if len(rows) < _PAGE or rows[-1][0] == _LAST:
                 return
             first = rows[-1][0] + 1
 
 
-def _call(row: Any) -> CallRecord:  # noqa: ANN401 - a row
-    return CallRecord(
-        call_id=row[0],
-        principal=principal_of(row[1]),
-        session_id=row[2],
-        run_id=row[3],
-        state=CallState(row[4]),
-        approval_id=row[5],
-        request_id=row[6],
-        call_digest=row[7],
-        owner=InstanceId(row[8]) if row[8] else None,
-        kept_proposal=_proposals.decode(row[9]) if row[9] else None,
-        ending=row[10],
-    )
+def _readable(row: T | str) -> T:
+    if isinstance(row, str):
+        raise IntegrityError(Code.JOURNAL_BROKEN, f"the state of {row} cannot be read")
+    return row
 
 
-def _entry(row: tuple[int, int, str, str, bytes, bytes]) -> Entry:
+def _session(row: Any) -> Session | SessionId:  # noqa: ANN401 - a row
+    session_id, principal, credential, opened_at_ms = row
+    try:
+        return Session(
+            session_id=session_id,
+            principal=principal_of(principal),
+            credential_id=CredentialId(credential),
+            opened_at_ms=opened_at_ms,
+        )
+    except _UNREADABLE:
+        return SessionId(session_id)
+
+
+def _run(row: Any) -> Run | RunId:  # noqa: ANN401 - a row
+    run_id, session_id, principal, credential, opened_at_ms = row
+    if principal is None:
+        return RunId(run_id)
+    try:
+        return Run(
+            run_id=run_id,
+            session_id=session_id,
+            principal=principal_of(principal),
+            credential_id=CredentialId(credential),
+            opened_at_ms=opened_at_ms,
+        )
+    except _UNREADABLE:
+        return RunId(run_id)
+
+
+def _call(row: Any) -> CallRecord | CallId:  # noqa: ANN401 - a row
+    call_id, principal, session_id = row[:3]
+    if session_id is None:
+        return CallId(call_id)
+    try:
+        return CallRecord(
+            call_id=call_id,
+            principal=principal_of(principal),
+            session_id=session_id,
+            run_id=row[3],
+            state=CallState(row[4]),
+            approval_id=row[5],
+            request_id=row[6],
+            call_digest=row[7],
+            owner=InstanceId(row[8]) if row[8] else None,
+            kept_proposal=_proposals.decode(row[9]) if row[9] else None,
+            ending=row[10],
+        )
+    except _UNREADABLE:
+        return CallId(call_id)
+
+
+def _head(text: bytes) -> SignedHead | None:
+    """Read a head back; written in any other way than ours, it is not one of ours."""
+    try:
+        head = _heads.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return head if _encode_head(head) == text else None
+
+
+def _entry(row: tuple[int, int, bytes, bytes, bytes, bytes]) -> Entry:
     index, recorded_at_ms, kind, subject, body, link = row
     return Entry(
         index=index,
         recorded_at_ms=recorded_at_ms,
-        kind=kind,
-        subject=subject,
+        kind=kind.decode("utf-8", "replace"),
+        subject=subject.decode("utf-8", "replace"),
         body=body,
         link=link,
     )

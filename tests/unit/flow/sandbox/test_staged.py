@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
+import errno
 import os
-import random
-import signal
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from palyra.core.digest import content_sha256
@@ -16,7 +13,7 @@ from palyra.core.errors import Code, ToolError
 from palyra.core.events import EffectPlanned, PlannedChange
 from palyra.flow.sandbox.blocking import StopToken
 from palyra.flow.sandbox.file_change import FileChange
-from palyra.flow.sandbox.moves import KernelMoves, Moves, OnStep, Place, PortableMoves, no_step
+from palyra.flow.sandbox.moves import KernelMoves, Moves, OnStep, PortableMoves, no_step
 from palyra.flow.sandbox.staged import (
     Recovery,
     RecoveryResult,
@@ -29,15 +26,17 @@ from palyra.flow.sandbox.staged import (
 from tests.support.staged_changes import (
     BEFORE,
     CHANGE_SETS,
-    ChangeSet,
+    Crash,
+    CrashAt,
+    Racing,
     build,
     carry_out,
     files,
+    once,
+    run_until_crash,
     staging_folders,
 )
 from tests.support.workspaces import CALL_ID, tree, workspace_at
-
-REPOSITORY = Path(__file__).parents[4]
 
 EVERY_SET = pytest.mark.parametrize("name", CHANGE_SETS)
 BOTH_MOVES = pytest.mark.parametrize(
@@ -54,51 +53,6 @@ def root() -> Iterator[Path]:
         yield build(Path(path) / "work")
 
 
-class Crash(BaseException):
-    """The process ends here, as far as the code can tell."""
-
-
-class CrashAt:
-    """Crashes at one step, and counts the steps if there are fewer."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-        self.taken = 0
-
-    def __call__(self, _: str) -> None:
-        self.taken += 1
-        if self.taken > self.step:
-            raise Crash
-
-
-def run_until_crash(
-    root: Path, changes: tuple[FileChange, ...], *, moves: Moves, on_step: OnStep
-) -> tuple[bool, list[EffectPlanned]]:
-    """Return whether it crashed, and the plan if it was recorded before."""
-    plans: list[EffectPlanned] = []
-    try:
-        carry_out(root, changes, plans.append, moves=moves, on_step=on_step)
-    except Crash:
-        return True, plans
-    return False, plans
-
-
-def steps_of(root: Path, changes: tuple[FileChange, ...], moves: Moves) -> int:
-    counting = CrashAt(1_000_000)
-    run_until_crash(build(root), changes, moves=moves, on_step=counting)
-    return counting.taken
-
-
-def check_all_or_none(root: Path, change_set: ChangeSet, recovery: Recovery) -> None:
-    expected = {
-        RecoveryResult.FINISHED: change_set.after,
-        RecoveryResult.UNDONE: BEFORE,
-    }
-    assert files(root) == expected[recovery.result]
-    assert recovery.paths == tuple(change.path for change in change_set.changes)
-    assert staging_folders(root) == []
-
-
 @EVERY_SET
 @BOTH_MOVES
 def test_changes_come_about(root: Path, name: str, moves: Moves) -> None:
@@ -107,134 +61,6 @@ def test_changes_come_about(root: Path, name: str, moves: Moves) -> None:
     assert not crashed
     assert tree(root) == change_set.after
     assert [change.path for change in plans[0].changes] == [c.path for c in change_set.changes]
-
-
-@EVERY_SET
-@BOTH_MOVES
-@pytest.mark.invariant("I7")
-def test_a_crash_at_any_step_leaves_all_or_none(root: Path, name: str, moves: Moves) -> None:
-    change_set = CHANGE_SETS[name]
-    results = set()
-    for step in range(steps_of(root, change_set.changes, moves)):
-        crashed, plans = run_until_crash(
-            build(root), change_set.changes, moves=moves, on_step=CrashAt(step)
-        )
-        assert crashed
-        if not plans:
-            assert files(root) == BEFORE
-            continue
-        recovery = recover(workspace_at(root), plans[0], moves=moves)
-        check_all_or_none(root, change_set, recovery)
-        assert recover(workspace_at(root), plans[0], moves=moves) == recovery
-        results.add(recovery.result)
-    assert results == {RecoveryResult.FINISHED}
-
-
-@EVERY_SET
-@BOTH_MOVES
-@pytest.mark.invariant("I7")
-def test_a_crash_at_any_step_of_the_recovery_is_recovered_too(
-    root: Path, name: str, moves: Moves
-) -> None:
-    change_set = CHANGE_SETS[name]
-    for step in range(steps_of(root, change_set.changes, moves)):
-        again, crashed_again = 0, True
-        while crashed_again:
-            _, plans = run_until_crash(
-                build(root), change_set.changes, moves=moves, on_step=CrashAt(step)
-            )
-            if not plans:
-                break
-            workspace = workspace_at(root)
-            try:
-                recover(workspace, plans[0], moves=moves, on_step=CrashAt(again))
-                crashed_again = False
-            except Crash:
-                again += 1
-            check_all_or_none(root, change_set, recover(workspace, plans[0], moves=moves))
-
-
-@BOTH_MOVES
-@pytest.mark.invariant("I7")
-def test_a_crash_while_taking_back_is_recovered_by_taking_back(root: Path, moves: Moves) -> None:
-    changes = CHANGE_SETS["mixed"].changes
-    step, seen_undo = 0, 0
-    while True:
-        counting = CrashAt(step)
-
-        def spoil_the_last_file(what: str, counting: CrashAt = counting) -> None:
-            if what == "recorded":
-                (root / "folder" / "modified").write_text("foreign")
-            counting(what)
-
-        plans: list[EffectPlanned] = []
-        try:
-            with pytest.raises(ToolError, match="'folder/modified' changed meanwhile"):
-                carry_out(
-                    build(root), changes, plans.append, moves=moves, on_step=spoil_the_last_file
-                )
-            break
-        except Crash:
-            step += 1
-        if plans and (root / "folder" / "modified").read_text() == "foreign":
-            is_evident = bool(staging_folders(root))
-            recovery = recover(workspace_at(root), plans[0], moves=moves)
-            assert tree(root) == {**BEFORE, "folder/modified": "foreign"}
-            if is_evident:
-                assert recovery.result is RecoveryResult.UNDONE
-            else:  # Nothing tells any more who changed the file; so it is reported.
-                assert recovery.paths == ("folder/modified",)
-            seen_undo += 1
-    assert tree(root) == {**BEFORE, "folder/modified": "foreign"}
-    assert seen_undo > 12
-
-
-@EVERY_SET
-@pytest.mark.invariant("I7")
-def test_a_killed_process_leaves_all_or_none(root: Path, name: str) -> None:
-    change_set = CHANGE_SETS[name]
-    steps = steps_of(root, change_set.changes, KernelMoves())
-    for step in random.Random(name).sample(range(steps), 2):  # noqa: S311 - reproducible
-        build(root)
-        plan_file = root.parent / "plan"
-        plan_file.unlink(missing_ok=True)
-        killed = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "tests.support.staged_changes",
-                *map(str, (root, name, step, plan_file)),
-            ],
-            cwd=REPOSITORY,
-            check=False,
-        )
-        assert killed.returncode == -signal.SIGKILL
-        if plan_file.exists():
-            planned = msgspec.json.decode(plan_file.read_bytes(), type=EffectPlanned)
-            check_all_or_none(root, change_set, recover(workspace_at(root), planned))
-        else:
-            assert files(root) == BEFORE
-
-
-class Racing:
-    """Lets somebody else act right before a file changes places, then goes on."""
-
-    def __init__(self, act: Callable[[], object]) -> None:
-        self._act = act
-        self._moves = KernelMoves()
-
-    def exchange(self, slot: Place, target: Place, *, aside: Place, on_step: OnStep) -> None:
-        self._act()
-        self._moves.exchange(slot, target, aside=aside, on_step=on_step)
-
-    def put(self, source: Place, target: Place, *, on_step: OnStep) -> None:
-        self._act()
-        self._moves.put(source, target, on_step=on_step)
-
-
-def once(act: Callable[[], object]) -> Callable[[], object]:
-    left = [act]
-    return lambda: left.pop()() if left else None
 
 
 def test_a_file_replaced_in_the_last_moment_is_not_lost(root: Path) -> None:
@@ -397,20 +223,6 @@ def test_a_file_at_a_former_folder_is_a_conflict_without_staging(root: Path) -> 
     assert recover(workspace_at(root), planned).result is RecoveryResult.CONFLICT
 
 
-def test_a_mode_alone_changes_and_is_recovered(root: Path) -> None:
-    change = FileChange(
-        path="kept", before_sha256=content_sha256(b"kept"), content=b"kept", mode=0o755
-    )
-    for step in range(steps_of(root, (change,), KernelMoves())):
-        build(root)
-        (root / "kept").chmod(0o640)
-        _, plans = run_until_crash(root, (change,), moves=KernelMoves(), on_step=CrashAt(step))
-        if plans:
-            assert recover(workspace_at(root), plans[0]).result is RecoveryResult.FINISHED
-            assert (root / "kept").stat().st_mode & 0o7777 == 0o755
-            assert tree(root) == BEFORE
-
-
 def test_nothing_to_change_stages_nothing(root: Path) -> None:
     same = FileChange(path="kept", before_sha256=content_sha256(b"kept"), content=b"kept")
     staged = stage(workspace_at(root), (same,), call_id=CALL_ID, stop=StopToken())
@@ -456,6 +268,21 @@ def test_what_was_staged_can_be_discarded(root: Path) -> None:
     assert tree(root) == BEFORE
 
 
+@EVERY_SET
+def test_what_was_being_discarded_at_a_crash_is_not_taken_up_again(root: Path, name: str) -> None:
+    counting = CrashAt(1_000_000)
+    step = 0
+    while step <= counting.taken:
+        planned = crashed_plan(build(root), name, after="recorded")
+        counting = CrashAt(step)
+        with contextlib.suppress(Crash):
+            discard(workspace_at(root), CALL_ID, on_step=counting)
+        recovery = recover(workspace_at(root), planned)
+        assert recovery.result is RecoveryResult.UNDONE
+        assert tree(root) == BEFORE
+        step += 1
+
+
 def test_a_staging_folder_that_exists_already_is_refused(root: Path) -> None:
     (root / f".palyra-stage-{CALL_ID}").mkdir()
     with pytest.raises(ToolError) as caught:
@@ -487,3 +314,47 @@ def test_what_cannot_be_taken_back_is_said_and_kept(root: Path) -> None:
     assert caught.value.details == {"kept": f".palyra-stage-{CALL_ID}", "paths": ["modified"]}
     assert (root / "modified").read_text() == "edited since"
     assert (root / f".palyra-stage-{CALL_ID}" / "0").read_text() == "old"
+
+
+def test_a_fault_while_taking_back_is_said_and_the_backups_are_kept(root: Path) -> None:
+    def spoil_then_fail(what: str) -> None:
+        if what == "taken out":
+            (root / "folder" / "modified").write_text("foreign")
+        if what == "wrote undo":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with pytest.raises(ToolError) as caught:
+        carry_out(
+            root,
+            CHANGE_SETS["mixed"].changes,
+            lambda _: None,
+            moves=KernelMoves(),
+            on_step=spoil_then_fail,
+        )
+    assert caught.value.details == {"kept": f".palyra-stage-{CALL_ID}", "paths": []}
+
+
+def test_a_file_edited_while_it_is_taken_back_is_left_alone(root: Path) -> None:
+    planned = crashed_plan(root, "modify", after="exchanged")
+    (root / planned.staging / "undo").touch()
+    moves = Racing(once(lambda: (root / "modified").write_text("edited")))
+    recovery = recover(workspace_at(root), planned, moves=moves)
+    assert recovery == Recovery(
+        result=RecoveryResult.CONFLICT, paths=("modified",), kept=planned.staging
+    )
+    assert (root / "modified").read_text() == "edited"
+    assert (root / planned.staging / "0").read_text() == "old"
+
+
+def test_a_recovery_that_cannot_go_on_turns_back(root: Path) -> None:
+    planned = crashed_plan(root, "mixed", after="recorded")
+    moves = Racing(once(lambda: (root / "modified").write_text("foreign")))
+    assert recover(workspace_at(root), planned, moves=moves).result is RecoveryResult.UNDONE
+    assert tree(root) == {**BEFORE, "modified": "foreign"}
+
+
+def test_a_half_taken_change_whose_staging_is_no_longer_live_is_a_conflict(root: Path) -> None:
+    planned = crashed_plan(root, "mixed", after="taken out")
+    (root / planned.staging / "folders").unlink()
+    recovery = recover(workspace_at(root), planned)
+    assert (recovery.result, recovery.kept) == (RecoveryResult.CONFLICT, planned.staging)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+import logging
+import os
+
+import pytest
+
+from palyra.cli.frame import Frame
+from palyra.cli.opening import loaded_settings, opened_archive, through_gate
+from palyra.cli.output import Output
+from palyra.core.errors import Code, ConfigError, StoreError
+from palyra.daemon.embedded import EmbeddedGate
+from tests.support.command_line import CommandLine
+
+
+@pytest.fixture
+def frame() -> Frame:
+    return Frame(output=Output(as_json=False), environ=os.environ)
+
+
+async def size(gate: EmbeddedGate) -> int:
+    return gate.composition.ledger.reads.size()
+
+
+def test_the_gate_is_opened_and_closed_again(frame: Frame, palyra: CommandLine) -> None:
+    assert through_gate(frame, size) > 0
+    with opened_archive(frame) as archive:
+        assert archive.size() == through_gate(frame, size)
+    assert palyra.home.is_dir()
+
+
+def test_reading_creates_nothing(frame: Frame, palyra: CommandLine) -> None:
+    with pytest.raises(StoreError) as caught, opened_archive(frame):
+        pass
+    assert caught.value.code is Code.STORE_UNREACHABLE
+    assert not palyra.home.exists()
+
+
+def test_the_named_configuration_counts(frame: Frame) -> None:
+    frame.config_option = "/nowhere/palyra.toml"
+    with pytest.raises(ConfigError):
+        loaded_settings(frame)
+    with pytest.raises(ConfigError):
+        through_gate(frame, size)
+
+
+@pytest.mark.parametrize("is_verbose", [True, False])
+def test_the_log_is_for_those_who_ask(
+    frame: Frame, monkeypatch: pytest.MonkeyPatch, *, is_verbose: bool
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(logging, "basicConfig", lambda **options: asked.append(options))
+    frame.is_verbose = is_verbose
+    through_gate(frame, size)
+    assert bool(asked) is is_verbose
