@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.harness import Experiment, Figure, Pair, Place, Round, at_least, at_most, in_turn
 from bench.naive_commits import EMPTY_NOTE, ROW_BYTES, WARMED_UP, WARMED_UP_NOTE, NaiveStore
 from palyra.core.canonical import canonical_record
-from palyra.core.events import WorkspaceAdded
+from palyra.core.events import FloodSuppressed
 from palyra.core.transitions import Note
 from palyra.daemon.clock import SystemClock, UlidSource
 from palyra.daemon.home import prepare_home
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 PRODUCERS = 128
 APPENDS = 12_800
-APPENDS_ALONE = 300
+APPENDS_ALONE = 400
 COMMITS = 600
-TURNS = 10
+TURNS = 4
 ROUNDS = 9
+ROUNDS_AGAINST_NAIVE = 15
 MANY_ENTRIES = 1_000_000
 FEW_ENTRIES = 1_000
 BUILD_AT_ONCE = 1_000
@@ -36,20 +37,18 @@ BUILD_AT_ONCE = 1_000
 _ids = UlidSource()
 
 
-def _event() -> WorkspaceAdded:
+def _event(code: str | None = None) -> FloodSuppressed:
     """Return an event with a body of exactly ``ROW_BYTES`` and a subject of its own.
 
-    Subjects are indexed; a ULID is what most of them are.
+    Subjects are indexed, and nearly all of them end in a ULID. This kind says nothing about state,
+    so a journal that is full of it still verifies.
     """
-    return WorkspaceAdded(principal="operator:bench", name=_ids.ulid(), root=_ROOT)
+    return FloodSuppressed(
+        principal=f"agent:{_ids.ulid()}", code=_PADDING if code is None else code, count=1
+    )
 
 
-def _padding() -> str:
-    bare = WorkspaceAdded(principal="operator:bench", name=_ids.ulid(), root="")
-    return "/".ljust(ROW_BYTES - len(canonical_record(bare)), "x")
-
-
-_ROOT = _padding()
+_PADDING = "x" * (ROW_BYTES - len(canonical_record(_event(code=""))))
 
 APPEND = Figure(
     name=f"journal append, {PRODUCERS} producers",
@@ -104,15 +103,21 @@ def _against_small(place: Place) -> Iterator[Round]:
         _fill(ledger, MANY_ENTRIES, place=place)
 
     def measure() -> Mapping[Figure, Pair]:
-        small = place.fresh()
-        with _ledger(small) as ledger:
-            _fill(ledger, FEW_ENTRIES)
         return {
-            GROWTH: asyncio.run(_costs(large, small, producers=PRODUCERS, appends=APPENDS)),
-            GROWTH_ALONE: asyncio.run(_costs(large, small, producers=1, appends=APPENDS_ALONE)),
+            GROWTH: asyncio.run(_costs(large, _small(place), producers=PRODUCERS, appends=APPENDS)),
+            GROWTH_ALONE: asyncio.run(
+                _costs(large, _small(place), producers=1, appends=APPENDS_ALONE)
+            ),
         }
 
     yield measure
+
+
+def _small(place: Place) -> Path:
+    home = place.fresh()
+    with _ledger(home) as ledger:
+        _fill(ledger, FEW_ENTRIES)
+    return home
 
 
 async def _costs(large: Path, small: Path, *, producers: int, appends: int) -> Pair:
@@ -174,7 +179,7 @@ EXPERIMENTS = (
         name="journal_append",
         group="journal",
         figures=(APPEND, APPEND_WARM),
-        rounds=ROUNDS,
+        rounds=ROUNDS_AGAINST_NAIVE,
         open=_against_naive,
     ),
     Experiment(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Palyra: a security boundary for the tool calls of AI agents.
 
-Nothing an agent asks for runs until policy allows it, a human has agreed to what policy says needs
-one, and what was decided and what ran is signed and can be verified by anyone, offline.
+Nothing an agent asks for runs until policy allows it and a human has agreed to what policy says
+needs one; what was decided and what ran is signed and can be verified by anyone, offline.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from palyra.core.result import CallResult
     from palyra.daemon.embedded import EmbeddedGate as Gate
     from palyra.tools.function import tool
+    from palyra.tools.secrets import Secret
     from palyra.tools.signature import ToolContext
 
-__all__ = ["CallResult", "Capability", "Gate", "PalyraError", "ToolContext", "tool"]
+__all__ = ["CallResult", "Capability", "Gate", "PalyraError", "Secret", "ToolContext", "tool"]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -26,6 +27,7 @@ _HOMES = {
     "Capability": ("palyra.core.capability", "Capability"),
     "Gate": ("palyra.daemon.embedded", "EmbeddedGate"),
     "PalyraError": ("palyra.core.errors", "PalyraError"),
+    "Secret": ("palyra.tools.secrets", "Secret"),
     "ToolContext": ("palyra.tools.signature", "ToolContext"),
     "tool": ("palyra.tools.function", "tool"),
 }

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from palyra.core.lifecycle import TERMINAL, CallState
 from palyra.core.session import BudgetLimits
 from palyra.tools.function import FunctionTool, tool
-from palyra.tools.signature import ToolContext
+from palyra.tools.signature import ToolContext  # noqa: TC001 - a type hint that tools are made from
 from tests.support.scripted import ScriptedReviewer, approval_of
 from tests.support.simulator import PLENTY, GateSimulator, Probe, settle_down, travel
 
@@ -60,7 +60,7 @@ class Steps:
             finally:
                 self.running -= 1
 
-        self.tools: list[FunctionTool[..., object]] = [steps, asking, nesting]
+        self.tools: list[FunctionTool[Any, Any]] = [steps, asking, nesting]
 
 
 async def steps(simulator: GateSimulator) -> object:
@@ -127,7 +127,7 @@ async def test_a_caller_may_go_away_at_every_turn(
         await simulator.run()
         turns = 0
         while await _cancelled_after(turns, act(simulator), times=times):
-            await simulator.gate.close()
+            await simulator.at_rest()
             assert tools.running == 0, f"a tool runs on after {turns} turns"
             assert set(simulator.states().values()) <= allowed, f"after {turns} turns"
             turns += 1

@@ -57,7 +57,6 @@ def run(steps: list[Step], *, folder: Path) -> list[Step]:
     script = "".join(f"{step.command}\nprintf '\\n<<%d>>\\n' \"$?\"\n" for step in steps)
     environment = {
         "HOME": str(folder),
-        "PALYRA_HOME": str(folder / "state"),
         "PATH": f"{sys.prefix}/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",
     }

@@ -159,6 +159,12 @@ class GateSimulator:
             options["request_id"] = RequestId(options["request_id"])
         return CallRequest(tool=tool, raw_arguments=raw, run_id=run_id, **options)
 
+    async def at_rest(self) -> None:
+        """Return once no call is under way; the gate stays open."""
+        async with asyncio.timeout(5):
+            while under_way := tuple(self.gate.walks._under_way):
+                await asyncio.wait(under_way)
+
     def journal(self, *, about: str | None = None) -> list[Noted]:
         """Return the journal's entries, or those about one subject."""
         return [

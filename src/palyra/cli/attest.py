@@ -64,9 +64,21 @@ def _words(statement: Statement) -> str:
         f"  by: {line(statement.principal)}",
         f"  decision: {line(decision.verdict)}, {line(decision.reason)} ({line(decision.code)})",
         f"  outcome: {line(outcome.state)} {line(outcome.error_code)}".rstrip(),
-        f"  executor: {line(statement.executor)}, network {line(statement.sandbox_enforcement)}",
+        f"  executor: {line(statement.executor)}",
+        f"  confinement: {_confinement(statement)}",
         f"  ended: {rfc3339(statement.ended_at_ms)}",
         f"  assurance: {line(statement.assurance)}",
         f"  execution: {line(statement.execution_sha256)}",
     ]
     return "\n".join(lines)
+
+
+def _confinement(statement: Statement) -> str:
+    """Say what held the tool, in words that promise nothing: what was not seen was not there."""
+    if statement.permit is None:
+        return "none needed, nothing ran"
+    observed = line(bytes(statement.observed).decode("utf-8", "replace"))
+    network = {"none": "not restricted", "preflight": "checked beforehand, not enforced"}.get(
+        statement.sandbox_enforcement, line(statement.sandbox_enforcement)
+    )
+    return f"network {network}; observed {observed}"

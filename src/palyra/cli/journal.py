@@ -19,7 +19,7 @@ from palyra.surfaces.status import Exit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palyra.core.chain import Entry
+    from palyra.core.chain import Entry, SignedHead
     from palyra.flow.seal.signatures import PublicKey
     from palyra.flow.seal.verify import Report
     from palyra.store.sqlite.ledger import Archive
@@ -84,8 +84,14 @@ def show(frame: Frame, *, index: int) -> Reply:
 @command.command("verify")
 @click.option("--quick", is_flag=True, help="Check links and heads, not attestations and state.")
 @click.option("--key", metavar="PUB", help="The public key it must be of; a PEM file.")
+@click.option(
+    "--holds",
+    metavar="FILE",
+    multiple=True,
+    help="An attestation, or a copy of journal.head, that the journal must still reach.",
+)
 @click.pass_obj
-def verify(frame: Frame, *, quick: bool, key: str | None) -> Reply:
+def verify(frame: Frame, *, quick: bool, key: str | None, holds: tuple[str, ...]) -> Reply:
     """Check every entry, signature and link, up to the kept head.
 
     Without --key, the journal must be of the key beside it (keys/journal.pub), so name the key that
@@ -95,11 +101,13 @@ def verify(frame: Frame, *, quick: bool, key: str | None) -> Reply:
     from palyra.flow.seal.verify import verify_journal
 
     expected = _expected_key(frame, key)
+    held = [_held_head(path) for path in holds]
     try:
         with opened_archive(frame) as archive:
             report = verify_journal(
                 archive,
                 expected_key=expected,
+                held=held,
                 quick=quick,
                 progress=lambda done, total: frame.output.progress(f"{done} of {total} entries"),
             )
@@ -166,12 +174,14 @@ def _exported(frame: Frame, *, form: str, first: int, last: int | None) -> Itera
 
     with opened_archive(frame) as archive:
         separator = b"[\n" if form == "json" else b""
+        heads = archive.heads(first=first)
+        signed_at, head = next(heads, (_LARGEST_INDEX, None))
         for entry in _snapshot(archive, first=first, last=last):
-            yield (
-                separator
-                + msgspec.json.encode(_document(entry))
-                + (b"\n" if form == "ndjson" else b"")
-            )
+            document = _document(entry)
+            if entry.index == signed_at:
+                document["head"] = head
+                signed_at, head = next(heads, (_LARGEST_INDEX, None))
+            yield (separator + msgspec.json.encode(document) + (b"\n" if form == "ndjson" else b""))
             separator = b",\n" if form == "json" else b""
         if form == "json":
             yield b"[]\n" if separator == b"[\n" else b"\n]\n"
@@ -220,6 +230,24 @@ def _expected_key(frame: Frame, path: str | None) -> PublicKey | None:
     return PublicKey.from_pem(read_file(path if path is not None else str(beside)))
 
 
+def _held_head(path: str) -> SignedHead:
+    """Return the head in an attestation or in a copy of the head file."""
+    from palyra.core.errors import Code, InputError
+    from palyra.flow.seal.envelope import head_in
+    from palyra.store.head_file import newest_head_in
+
+    content = read_file(path)
+    head = newest_head_in(content)
+    try:
+        return head if head is not None else head_in(content)
+    except InputError as error:
+        raise InputError(
+            Code.INPUT_INVALID,
+            f"{line(path)} is neither an attestation nor a copy of journal.head",
+            hint="'palyra attest show CALL_ID -o FILE' writes an attestation",
+        ) from error
+
+
 def _report_reply(report: Report) -> Reply:
     document = {
         "ok": report.ok,
@@ -232,7 +260,10 @@ def _report_reply(report: Report) -> Reply:
     }
     if report.ok:
         head = "no head" if report.kept_index is None else f"head {report.kept_index}"
-        told = f"ok, {report.entries} entries, {report.attestations} attestations, {head} kept"
+        attestations = (
+            "1 attestation" if report.attestations == 1 else (f"{report.attestations} attestations")
+        )
+        told = f"ok, {report.entries} entries, {attestations}, {head} kept"
         return Reply(document=document, text=(told,), tone="good")
     shown = report.problems[:_MOST_SHOWN_PROBLEMS]
     lines = [f"broken at entry {shown[0].index}: {line(shown[0].sentence)}"]

@@ -34,7 +34,7 @@ _encode_record = msgspec.json.Encoder(order="sorted").encode
 _dump = orjson.dumps
 # MessagePack marks every float with this byte. Its absence proves that there is no float; its
 # presence may also be a length or an integer, and then the definition decides.
-_FLOAT_MARK = b"\xcb"
+_FLOAT_MARK = 0xCB
 # UTF-8 lead bytes of characters beyond the BMP, where byte order and UTF-16 order part.
 _BEYOND_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 
@@ -49,7 +49,7 @@ def canonicalize(value: JsonValue) -> bytes:
     try:
         if _FLOAT_MARK not in _pack(value):
             text = _dump(value, None, _FAST)
-            if _is_within_bmp(text):
+            if text.isascii() or _is_within_bmp(text):
                 return text
     except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError):
         pass  # The definition below gives the same answer, or the refusal.
@@ -69,13 +69,13 @@ def canonical_record(record: msgspec.Struct) -> bytes:
         text = _encode_record(record)
     except UnicodeEncodeError as error:
         raise InputError(Code.INPUT_NOT_CANONICAL) from error
-    if _is_within_bmp(text):
+    if text.isascii() or _is_within_bmp(text):
         return text
     return _by_definition(msgspec.json.decode(text))
 
 
 def _is_within_bmp(text: bytes) -> bool:
-    return text.isascii() or not any(lead in text for lead in _BEYOND_BMP)
+    return not any(lead in text for lead in _BEYOND_BMP)
 
 
 def _by_definition(value: JsonValue) -> bytes:

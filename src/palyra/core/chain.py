@@ -8,6 +8,7 @@ its leaf). A signed head names the last index and its link, and thereby everythi
 from __future__ import annotations
 
 from hashlib import sha256
+from struct import Struct
 
 import msgspec
 
@@ -19,7 +20,8 @@ from palyra.core.ids import KeyId, LogId
 GENESIS = bytes(32)
 _LEAF = framed("palyra.journal.leaf.v1")
 _LINK = framed("palyra.journal.link.v1")
-_INDEX_BYTES = 8
+_pack_numbers = Struct(">qqQ").pack
+_pack_length = Struct(">Q").pack
 
 
 def leaf_hash(*, index: int, recorded_at_ms: int, kind: str, subject: str, body: bytes) -> bytes:
@@ -33,13 +35,11 @@ def leaf_hash(*, index: int, recorded_at_ms: int, kind: str, subject: str, body:
         b"".join(
             (
                 _LEAF,
-                index.to_bytes(_INDEX_BYTES, "big", signed=True),
-                recorded_at_ms.to_bytes(_INDEX_BYTES, "big", signed=True),
-                len(name).to_bytes(_INDEX_BYTES, "big"),
+                _pack_numbers(index, recorded_at_ms, len(name)),
                 name,
-                len(about).to_bytes(_INDEX_BYTES, "big"),
+                _pack_length(len(about)),
                 about,
-                len(body).to_bytes(_INDEX_BYTES, "big"),
+                _pack_length(len(body)),
                 body,
             )
         )

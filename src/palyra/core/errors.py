@@ -64,7 +64,6 @@ class Code(StrEnum):
     CALL_UNKNOWN = "call.unknown"
     ENTRY_UNKNOWN = "entry.unknown"
     ATTESTATION_UNKNOWN = "attestation.unknown"
-    CALL_NOT_PENDING = "call.not_pending"
     CALL_UNDER_WAY = "call.under_way"
     REQUEST_CONFLICT = "request.conflict"
     STATE_CONFLICT = "state.conflict"
@@ -105,7 +104,6 @@ class Code(StrEnum):
     KEY_EXPOSED = "key.exposed"
     KEY_UNREADABLE = "key.unreadable"
     ATTESTATION_INVALID = "attestation.invalid"
-    HOST_UNSUPPORTED = "host.unsupported"
     HOME_UNSAFE = "home.unsafe"
     INTERNAL = "internal.fault"
 
@@ -127,7 +125,7 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             "the tool is allowlisted and has no sensitive capability", "nothing to do"
         ),
         Code.OPERATOR_INITIATED: Meaning(
-            "an operator started this call at their own command line", "nothing to do"
+            "an operator started this call themselves", "nothing to do"
         ),
         Code.TOOL_SENSITIVE: Meaning(
             "the tool has a sensitive capability, so a human must agree",
@@ -243,9 +241,6 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         Code.ATTESTATION_UNKNOWN: Meaning(
             "there is no such attestation", "'palyra journal tail' shows the latest calls"
         ),
-        Code.CALL_NOT_PENDING: Meaning(
-            "the call is not waiting for an answer", "'palyra why CALL_ID' tells what happened"
-        ),
         Code.CALL_UNDER_WAY: Meaning("the call is still running", "ask again once it has ended"),
         Code.REQUEST_CONFLICT: Meaning(
             "this request id was used for another call", "use a new request id"
@@ -330,9 +325,6 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             "the signing key cannot be read", "restore keys/journal.key from a backup"
         ),
         Code.ATTESTATION_INVALID: Meaning("the attestation does not verify", "do not rely on it"),
-        Code.HOST_UNSUPPORTED: Meaning(
-            "this host cannot do that", "see 'docs/reference/platforms.md'"
-        ),
         Code.HOME_UNSAFE: Meaning(
             "the state directory is not safe to use",
             "make it yours alone (mode 0700), outside every workspace",
@@ -391,10 +383,6 @@ class StoreError(PalyraError):
 
 class IntegrityError(PalyraError):
     """Journal, head, key or attestation do not agree. Never repaired silently (I8)."""
-
-
-class HostUnsupportedError(PalyraError):
-    """The host lacks what is required. Refused, never downgraded (I9)."""
 
 
 class ToolError(PalyraError):

@@ -173,8 +173,13 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """A transition is durable: its admission where it was one, and where its last entry is."""
 
     admission: Admission | None
-    receipt: Receipt | None
+    prove: Callable[[], Receipt] | None
     """``None`` when nothing was recorded: the admission says why."""
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """The proof that the last entry is durable; made when it is asked for, as few are."""
+        return self.prove() if self.prove is not None else None
 
 
 class Recorder(Protocol):

@@ -30,6 +30,7 @@ from palyra.flow.intake.schema import ArgumentSchema
 from palyra.flow.intake.sessions import Sessions
 from palyra.flow.policy.allowlist import AllowlistPolicy
 from palyra.flow.policy.decide import Decider
+from palyra.flow.review.permits import Permits
 from palyra.flow.review.resolve import Resolver
 from palyra.flow.review.unattended import Unattended
 from palyra.flow.sandbox import builtin, files
@@ -146,6 +147,7 @@ def compose(
         ),
         decider=Decider(engine=policy, store=ledger, limits=limits),
         resolver=Resolver(reviewer or Unattended()),
+        permits=Permits(clock=clock, ids=ids),
         supervisor=Supervisor(
             executor=Sandbox(_runnables(catalogue, tools), clock=clock),
             walks=walks,
@@ -157,8 +159,6 @@ def compose(
         admissions=Admissions(scribe=scribe, recall=recall),
         walks=walks,
         clocks=clocks,
-        clock=clock,
-        ids=ids,
     )
     return Composition(
         home=home,

@@ -14,8 +14,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import orjson
-
+from palyra.core.canonical import canonicalize
 from palyra.core.ids import CallId, RequestId, RunId, SessionId
 from palyra.core.proposal import CallRequest
 from palyra.daemon.compose import Composition, Tools, compose, user_homes
@@ -81,7 +80,7 @@ class EmbeddedGate:
         tool: str,
         arguments: Mapping[str, Any] | bytes,
         *,
-        agent: str | None = None,
+        agent: str | None,
         session_id: str | None = None,
         run_id: str | None = None,
         request_id: str | None = None,
@@ -91,16 +90,22 @@ class EmbeddedGate:
     ) -> CallResult:
         """Propose one call and return its result; a refusal is a result too.
 
-        Bytes are taken as JSON text from outside and decoded strictly. Without ``run_id`` and
-        ``session_id``, all calls of one caller share a run of this object's own.
+        ``agent`` names the agent that asks; ``None`` says that the operator asks themselves, whose
+        calls are not held to what agents must ask a human about. Bytes are taken as JSON text from
+        outside and decoded strictly. Without ``run_id`` and ``session_id``, all calls of one caller
+        share a run of this object's own.
+
+        Raises:
+            PalyraError: the call could not be put, or its record could not be made durable.
         """
         credential = local_agent(agent) if agent is not None else local_operator()
-        run = await self._run(credential, session_id=session_id, run_id=run_id)
-        raw = arguments if isinstance(arguments, bytes) else orjson.dumps(dict(arguments))
+        raw = arguments if isinstance(arguments, bytes) else canonicalize(dict(arguments))
+        if not dry_run:
+            run_id = await self._run(credential, session_id=session_id, run_id=run_id)
         request = CallRequest(
             tool=tool,
             raw_arguments=raw,
-            run_id=run,
+            run_id=RunId(run_id or ""),
             request_id=RequestId(request_id) if request_id is not None else None,
             timeout_ms=timeout_ms,
         )
@@ -108,7 +113,7 @@ class EmbeddedGate:
             return self._gate.dry_run(request, credential=credential)
         return await self._gate.submit(request, credential=credential, wait=wait)
 
-    async def resume(self, call_id: str, *, agent: str | None = None) -> CallResult:
+    async def resume(self, call_id: str, *, agent: str | None) -> CallResult:
         """Go on with a call that waited for a human, or tell again what became of it."""
         credential = local_agent(agent) if agent is not None else local_operator()
         return await self._gate.resume(CallId(call_id), credential=credential)

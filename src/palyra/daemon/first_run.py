@@ -78,7 +78,8 @@ def main(environ: Mapping[str, str] | None = None) -> int:
         sys.stderr.write(f"The journal is broken at entry {problem.index}: {problem.sentence}\n")
         return Exit.PROBLEM_FOUND
     sys.stdout.write(
-        f"Both are in the journal, signed: {report.entries} entries verified.\n\n"
+        f"Both are in the journal in {home_directory(environ)}, signed:"
+        f" {report.entries} entries verified.\n\n"
         f"Go on with:\n{_examples(denied)}"
     )
     return Exit.DONE
@@ -88,7 +89,7 @@ def _told(result: CallResult) -> str:
     decision = result.decision
     word = "allowed" if result.state == "succeeded" else result.state
     lines = [f"  {word}: {decision.reason} ({decision.code})"]
-    if result.outcome is not None and result.outcome.output is not None:
+    if result.outcome is not None and result.outcome.ok:
         lines.append(f"  output: {bytes(result.outcome.output).decode()}")
     if decision.hint:
         lines.append(f"  hint: {decision.hint}")

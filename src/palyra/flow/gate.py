@@ -17,21 +17,21 @@ import msgspec
 from palyra.core.approval import Answer, Pending, Rejection
 from palyra.core.decision import Decision, Verdict
 from palyra.core.errors import Code, NotPermittedError, StateConflictError
-from palyra.core.ids import CallId, PermitId, SessionId
 from palyra.core.lifecycle import CallState
-from palyra.core.permit import Permit
 from palyra.core.proposal import CallRequest, Malformed, Proposal
 from palyra.core.result import CallResult, call_result
 from palyra.flow.intake.receive import Parent, Receiver
 from palyra.flow.seal.scribe import CallEffects, Scribe
 
 if TYPE_CHECKING:
-    from palyra.core.ports import Clock, IdSource
+    from palyra.core.ids import CallId, SessionId
+    from palyra.core.permit import Permit
     from palyra.core.principal import Credential, Principal
     from palyra.core.session import Run
     from palyra.flow.intake.rate import ProposalRate
     from palyra.flow.intake.sessions import Sessions
     from palyra.flow.policy.decide import Decider
+    from palyra.flow.review.permits import Permits
     from palyra.flow.review.resolve import Resolver
     from palyra.flow.sandbox.supervise import Supervisor
     from palyra.flow.sandbox.time_limit import RunningClocks
@@ -49,14 +49,13 @@ class Gate:
     receiver: Receiver
     decider: Decider
     resolver: Resolver
+    permits: Permits
     supervisor: Supervisor
     scribe: Scribe
     recall: Recall
     admissions: Admissions
     walks: Walks
     clocks: RunningClocks
-    clock: Clock
-    ids: IdSource
 
     async def open_session(self, credential: Credential) -> Run:
         """Issue a session and return its first run, bound to ``credential`` (I14)."""
@@ -92,8 +91,10 @@ class Gate:
         return await self.walks.drive(self._settle(proposal, answer, credential))
 
     def dry_run(self, request: CallRequest, *, credential: Credential) -> CallResult:
-        """Decide only: nothing is executed, charged or journaled."""
-        run = self.sessions.run(request.run_id, credential=credential)
+        """Decide only: nothing is executed, charged or journaled, not even a run of its own."""
+        _, run = self.sessions.issue(credential)
+        if request.run_id:
+            run = self.sessions.run(request.run_id, credential=credential)
         subject = self.receiver.receive(request, run=run)
         result = call_result(subject, self.decider.decide(subject), state=CallState.PENDING)
         return msgspec.structs.replace(result, call_id=None, state="dry_run")
@@ -142,7 +143,8 @@ class Gate:
                 with self.walks.cancellable():
                     await self.resolver.announce(answer)
             return untaken or self.recall.result(proposal.call_id)
-        permit = self._permit(proposal, decision, answer)
+        still = self.decider.confirm(proposal, decision)
+        permit = self.permits.build(proposal, decision, answer, still=still)
         if isinstance(permit, Rejection):
             return await self.admissions.refuse(proposal, decision, permit)
         # (4) Execute: the intent is durable first; a budget or a race may still refuse it.
@@ -154,7 +156,8 @@ class Gate:
     async def _settle(self, proposal: Proposal, answer: Answer, who: Credential) -> CallResult:
         """Take a pending call through (2) to (5) again: the rules may have changed (I4)."""
         decision = self.decider.decide(proposal, is_charged=True)
-        permit = self._permit(proposal, decision, answer)
+        still = self.decider.confirm(proposal, decision)
+        permit = self.permits.build(proposal, decision, answer, still=still)
         try:
             if isinstance(permit, Rejection):
                 return await self.scribe.pending_refused(proposal, decision, answer=permit)
@@ -162,23 +165,6 @@ class Gate:
         except StateConflictError:
             return await self.recall.tell(proposal.call_id)  # somebody else settled it first (I5)
         return await self._run(proposal, decision, permit, answer, who)
-
-    def _permit(
-        self, proposal: Proposal, decision: Decision, answer: Answer | None
-    ) -> Permit | Rejection:
-        """Build the permit from its evidence and check it against the policy of this moment."""
-        if isinstance(answer, Rejection):
-            return answer
-        permit_id, now_ms = PermitId(self.ids.ulid()), self.clock.now_ms()
-        try:
-            permit = Permit.from_answer(
-                proposal, decision, answer, permit_id=permit_id, now_ms=now_ms
-            )
-            still = self.decider.confirm(proposal, decision)
-            permit.check_launch(proposal, still, now_ms=now_ms)
-        except StateConflictError as error:
-            return Rejection(code=error.code, reason=error.message)
-        return permit
 
     async def _run(
         self,

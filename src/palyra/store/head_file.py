@@ -52,8 +52,7 @@ class HeadFile:
 
     def read(self) -> SignedHead | None:
         """Return the newest head in the file, or ``None`` if it holds none."""
-        heads = [head for head in map(_decode, self._slots()) if head is not None]
-        return max(heads, key=lambda signed: signed.head.index, default=None)
+        return newest_head_in(b"".join(self._slots()))
 
     def keep(self, signed: SignedHead) -> None:
         """Write ``signed`` unless a head at least as new is there."""
@@ -106,6 +105,13 @@ def read_kept_head(path: Path) -> SignedHead | None:
 def _slot(signed: SignedHead) -> bytes:
     text = b"%0*d %b" % (_INDEX_DIGITS, signed.head.index, _encode(signed))
     return text.ljust(_SLOT_BYTES - 1) + b"\n"
+
+
+def newest_head_in(content: bytes) -> SignedHead | None:
+    """Return the newest head in a copy of the file."""
+    slots = (content[:_SLOT_BYTES], content[_SLOT_BYTES : _SLOT_BYTES * _SLOTS])
+    heads = [head for head in map(_decode, slots) if head is not None]
+    return max(heads, key=lambda signed: signed.head.index, default=None)
 
 
 def _index_of(slot: bytes) -> int:

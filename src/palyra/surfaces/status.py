@@ -85,7 +85,6 @@ _CODES: Mapping[Exit, tuple[Code, ...]] = {
         Code.STORE_VERSION,
         Code.STORE_OUTCOME_LOST,
     ),
-    Exit.UNSUPPORTED: (Code.HOST_UNSUPPORTED,),
     Exit.DENIED: (
         Code.TOOL_SENSITIVE,
         Code.TOOL_NOT_ALLOWLISTED,
@@ -103,7 +102,6 @@ _CODES: Mapping[Exit, tuple[Code, ...]] = {
         Code.PERMIT_EXPIRED,
         Code.GATE_CLOSED,
         Code.CONFIG_EXISTS,
-        Code.CALL_NOT_PENDING,
         Code.CALL_UNDER_WAY,
         Code.REQUEST_CONFLICT,
         Code.STATE_CONFLICT,

@@ -105,7 +105,11 @@ def _require_private(descriptor: int, *, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise IntegrityError(Code.KEY_UNREADABLE, f"{path} is not a regular file")
     if status.st_mode & 0o077 or status.st_uid != os.geteuid():
-        raise IntegrityError(Code.KEY_EXPOSED, f"{path} is not its owner's alone (mode 0600)")
+        mode = stat.S_IMODE(status.st_mode)
+        raise IntegrityError(
+            Code.KEY_EXPOSED,
+            f"{path} is not this user's alone (uid {status.st_uid}, mode {mode:04o})",
+        )
 
 
 def _write_whole(path: Path, content: bytes, *, mode: int) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import shutil
 from pathlib import Path
 
 import apsw
@@ -55,7 +56,7 @@ def test_verify(palyra: CommandLine) -> None:
     assert document["attestations"] == 1
     entries = document["entries"]
     spoken = palyra("journal", "verify")
-    assert spoken.out == f"ok, {entries} entries, 1 attestations, head {entries} kept\n"
+    assert spoken.out == f"ok, {entries} entries, 1 attestation, head {entries} kept\n"
     assert spoken.err == ""
 
 
@@ -113,7 +114,7 @@ def test_a_report_without_a_head_says_so() -> None:
 def test_export_as_lines(palyra: CommandLine) -> None:
     lines = palyra("journal", "export").out.splitlines()
     entries = palyra.json("journal", "tail").document["entries"]
-    assert [json.loads(each) for each in lines] == entries
+    assert [_without_head(json.loads(each)) for each in lines] == entries
     part = palyra("journal", "export", "--from", "2", "--to", "3").out.splitlines()
     assert part == lines[1:3]
 
@@ -121,8 +122,53 @@ def test_export_as_lines(palyra: CommandLine) -> None:
 @pytest.mark.parametrize("arguments", [("--json",), ("--format", "json")])
 def test_export_as_one_document(palyra: CommandLine, arguments: tuple[str, ...]) -> None:
     entries = palyra.json("journal", "tail").document["entries"]
-    assert palyra("journal", "export", *arguments).document == entries
+    exported = palyra("journal", "export", *arguments).document
+    assert [_without_head(entry) for entry in exported] == entries
     assert palyra("journal", "export", "--from", "999", *arguments).document == []
+
+
+def test_an_export_carries_the_signed_head_of_every_commit(palyra: CommandLine) -> None:
+    exported = palyra("journal", "export", "--json").document
+    heads = [entry["head"]["head"] for entry in exported if "head" in entry]
+    assert [head["index"] for head in heads] == [
+        entry["index"] for entry in exported if "head" in entry
+    ]
+    assert [head["first"] for head in heads] == [1, *(head["index"] + 1 for head in heads[:-1])]
+    assert heads[-1]["link"] == exported[-1]["link"]
+
+
+def test_verify_compares_with_what_was_held(palyra: CommandLine, tmp_path: Path) -> None:
+    call_id = palyra.json("call", "palyra.echo", '{"text": "x"}').document["call_id"]
+    held = tmp_path / "attestation.json"
+    assert palyra("attest", "show", call_id, "-o", str(held)).status == 0
+    assert palyra("journal", "verify", "--holds", str(held)).status == 0
+    kept = tmp_path / "journal.head"
+    kept.write_bytes((palyra.home / "journal.head").read_bytes())
+    assert palyra("journal", "verify", "--holds", str(kept)).status == 0
+    other = tmp_path / "other"
+    other.write_text("{}")
+    ran = palyra.json("journal", "verify", "--holds", str(other))
+    assert (ran.status, ran.document["error"]["code"]) == (2, "input.invalid")
+
+
+def test_a_journal_that_does_not_reach_what_was_held_is_told(
+    palyra: CommandLine, tmp_path: Path
+) -> None:
+    older = tmp_path / "older"
+    shutil.copytree(palyra.home, older)
+    call_id = palyra.json("call", "palyra.echo", '{"text": "x"}').document["call_id"]
+    held = tmp_path / "attestation.json"
+    palyra("attest", "show", call_id, "-o", str(held))
+    shutil.rmtree(palyra.home)
+    shutil.copytree(older, palyra.home)
+    assert palyra("journal", "verify").status == 0  # a genuine older state, by itself
+    ran = palyra.json("journal", "verify", "--holds", str(held))
+    assert ran.status == 10
+    assert "were cut off" in ran.document["problems"][0]["sentence"]
+
+
+def _without_head(entry: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in entry.items() if name != "head"}
 
 
 def test_export_to_a_file(palyra: CommandLine, tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ import pytest
 
 from palyra.core.approval import Rejection
 from palyra.core.decision import Verdict
-from palyra.core.errors import Code, NotFoundError, NotPermittedError
+from palyra.core.errors import Code, NotFoundError, NotPermittedError, StateConflictError
 from palyra.core.ids import CallId, CredentialId, RunId, SessionId
 from palyra.core.principal import Principal, PrincipalKind
 from palyra.core.session import BudgetLimits
 from palyra.flow.review.unattended import Unattended
 from palyra.tools.function import tool
+from palyra.tools.signature import ToolContext  # noqa: TC001 - a type hint that tools are made from
 from tests.support.samples import OPERATOR
 from tests.support.scripted import ScriptedPolicy, approval_of, grant_of
 from tests.support.simulator import (
@@ -35,7 +36,9 @@ from tests.support.simulator import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from palyra.core.approval import Approval
     from palyra.core.principal import Credential
+    from palyra.core.proposal import Proposal
 
 change = msgspec.structs.replace
 NOBODYS_RUN = RunId("01JCZK5M8N00000000000000ZZ")
@@ -226,6 +229,49 @@ async def test_a_pending_call_outlives_a_restart(tmp_path: Path) -> None:
         assert after.verified().ok
 
 
+@pytest.mark.invariant("I5")
+async def test_of_two_resumers_one_launches_and_both_are_told(tmp_path: Path) -> None:
+    probe, policy = Probe(), ScriptedPolicy(Verdict.ASK)
+    async with GateSimulator(tmp_path / "home", tools=[probe.tool], policy=policy) as simulator:
+        pending = await simulator.call("test.probe", wait=False)
+        call_id = CallId(str(pending.call_id))
+        racing = [simulator.gate.resume(call_id, credential=AGENT_CREDENTIAL) for _ in range(2)]
+        both = asyncio.gather(*racing)
+        await settle_down()
+        simulator.reviewer.approve()
+        assert [result.state for result in await both] == ["succeeded", "succeeded"]
+        assert probe.begun == 1
+
+
+@pytest.mark.invariant("I4")
+async def test_a_policy_that_became_stricter_since_it_decided_refuses(tmp_path: Path) -> None:
+    async with GateSimulator(tmp_path / "home", policy=ScriptedPolicy(Verdict.ASK)) as simulator:
+        policy = simulator.gate.decider._engine
+        assert isinstance(policy, ScriptedPolicy)
+
+        def agree_too_late(proposal: Proposal) -> Approval:
+            policy.change_to(Verdict.FORBID)
+            return approval_of(proposal)
+
+        simulator.reviewer.at_once = agree_too_late
+        result = await simulator.call()
+        assert (result.state, result.outcome) == ("denied", None)
+        assert attested_code(simulator, result) == "policy.stricter"
+
+
+@pytest.mark.invariant("I14")
+async def test_a_question_is_not_put_when_the_store_has_no_budget_for_it(tmp_path: Path) -> None:
+    limits = BudgetLimits(max_calls_per_run=1)
+    async with GateSimulator(
+        tmp_path / "home", policy=ScriptedPolicy(Verdict.ASK), limits=limits
+    ) as simulator:
+        first = await simulator.call(wait=False)
+        second = await simulator.call(wait=False)
+        assert (first.state, second.state) == ("pending", "denied")
+        assert second.decision.code == "budget.exhausted"
+        assert len(simulator.reviewer.announced) == 1
+
+
 # --- Who may ask ---------------------------------------------------------------------------------
 
 
@@ -332,6 +378,36 @@ async def test_calls_at_once_each_get_their_own_result(tmp_path: Path) -> None:
         assert simulator.verified().ok
 
 
+async def test_the_budget_that_ran_out_meanwhile_refuses(tmp_path: Path) -> None:
+    limits = BudgetLimits(max_calls_per_run=1)
+    async with GateSimulator(
+        tmp_path / "home", policy=ScriptedPolicy(), limits=limits
+    ) as simulator:
+        assert (await simulator.call()).state == "succeeded"
+        assert refusal_of(await simulator.call()) == ("denied", "budget.exhausted")
+
+
+async def test_a_retry_is_told_what_the_first_attempt_was_told(tmp_path: Path) -> None:
+    async with GateSimulator(tmp_path / "home") as simulator:
+        first = await simulator.call(request_id="r")
+        again = await simulator.call(request_id="r")
+        assert (again.call_id, again.outcome) == (first.call_id, first.outcome)
+
+
+async def test_a_tool_calls_another_through_the_same_gate(tmp_path: Path) -> None:
+    @tool(name="test.parent")
+    async def parent(context: ToolContext) -> str:
+        """Ask another tool."""
+        echoed = await context.call("palyra.echo", {"text": "below"})
+        return str(echoed["echo"])
+
+    async with GateSimulator(tmp_path / "home", tools=[parent]) as simulator:
+        result = await simulator.call("test.parent")
+        assert output_of(result) == "below"
+        _, child = [each.body for each in simulator.journal() if each.kind == "call.decided"]
+        assert (child["parent_call_id"], child["depth"]) == (result.call_id, 1)
+
+
 async def test_closing_waits_for_calls_under_way(tmp_path: Path) -> None:
     probe = Probe(holds=True)
     async with GateSimulator(tmp_path / "home", tools=[probe.tool]) as simulator:
@@ -344,6 +420,18 @@ async def test_closing_waits_for_calls_under_way(tmp_path: Path) -> None:
         await closing
         assert list(simulator.states().values()) == ["succeeded"]
         assert (await call).state == "succeeded"
+        with pytest.raises(StateConflictError) as caught:
+            await simulator.call("test.probe")
+        assert (caught.value.code, probe.begun) == (Code.GATE_CLOSED, 1)
+
+
+async def test_a_dry_run_needs_no_run(tmp_path: Path) -> None:
+    async with GateSimulator(tmp_path / "home") as simulator:
+        request = msgspec.structs.replace(await simulator.request(), run_id=RunId(""))
+        before = simulator.journal()
+        result = simulator.gate.dry_run(request, credential=AGENT_CREDENTIAL)
+        assert (result.state, result.decision.verdict) == ("dry_run", "allow")
+        assert simulator.journal() == before
 
 
 @pytest.mark.parametrize(

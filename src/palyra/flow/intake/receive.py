@@ -23,6 +23,7 @@ from palyra.core.ids import CallId
 from palyra.core.manifest import ToolManifest, is_tool_name
 from palyra.core.proposal import CallRequest, Malformed, Proposal
 from palyra.core.strict_json import JsonLimits, decode
+from palyra.core.trace import trace_of
 from palyra.core.workspace import Workspace
 from palyra.flow.intake.redaction import journaled
 from palyra.flow.intake.schema import ArgumentSchema
@@ -89,9 +90,9 @@ class Receiver:
             problem = _Unacceptable(error.code, error.message, hint=error.hint)
         except StoreError:
             raise
-        except Exception:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
             # A tool author's fact extraction, or a fault of ours: refused and recorded (I1).
-            _log.exception("the proposal could not be made")
+            _log.error("the proposal could not be made: %s", trace_of(error))
             problem = _Unacceptable(Code.GATE_FAULT)
         return self._malformed(request, problem, run=run, parent=parent)
 

@@ -12,6 +12,7 @@ from palyra.core.decision import Decision, forbid
 from palyra.core.errors import MEANINGS, Code
 from palyra.core.proposal import Malformed, Proposal
 from palyra.core.session import BudgetLeft, BudgetLimits
+from palyra.core.trace import trace_of
 
 if TYPE_CHECKING:
     from palyra.core.ports import CallStore, PolicyEngine
@@ -45,8 +46,8 @@ class Decider:
             )
         try:
             decision = self._engine.decide(subject, left=left)
-        except Exception:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
-            _log.exception("policy failed on call %s", subject.call_id)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+            _log.error("policy failed on call %s: %s", subject.call_id, trace_of(error))
             return self._forbid(subject, Code.POLICY_FAULT, MEANINGS[Code.POLICY_FAULT].sentence)
         if decision.call_digest != subject.call_digest:
             return self._forbid(subject, Code.POLICY_FAULT, "policy decided about another call")
@@ -57,7 +58,7 @@ class Decider:
         now = (self._engine.policy_digest, self._engine.snapshot_digest)
         if now == (decision.policy_digest, decision.snapshot_digest):
             return decision
-        return self.decide(proposal)
+        return self.decide(proposal, is_charged=True)
 
     def _forbid(
         self, subject: Proposal | Malformed, code: Code, reason: str, *, hint: str = ""

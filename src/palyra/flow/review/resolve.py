@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from palyra.core.approval import Answer, Pending, Rejection
 from palyra.core.errors import MEANINGS, Code
+from palyra.core.trace import trace_of
 
 if TYPE_CHECKING:
     from palyra.core.decision import Decision
@@ -28,23 +29,25 @@ class Resolver:
         """Answer from what is known, or prepare a question that nobody has been told of yet."""
         try:
             return await self._reviewer.ask(proposal, decision)
-        except Exception:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
-            _log.exception("call %s could not be asked about", proposal.call_id)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+            _log.error("call %s could not be asked about: %s", proposal.call_id, trace_of(error))
             return _unanswered(None)
 
     async def announce(self, pending: Pending) -> None:
         """Tell operators of a durable question; if that fails, it stays listed and unanswered."""
         try:
             await self._reviewer.announce(pending)
-        except Exception:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
-            _log.exception("question %s could not be announced", pending.approval_id)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+            _log.error(
+                "question %s could not be announced: %s", pending.approval_id, trace_of(error)
+            )
 
     async def wait(self, approval_id: ApprovalId) -> Answer:
         """Return the answer once there is one."""
         try:
             return await self._reviewer.wait(approval_id)
-        except Exception:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
-            _log.exception("question %s could not be waited for", approval_id)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+            _log.error("question %s could not be waited for: %s", approval_id, trace_of(error))
             return _unanswered(approval_id)
 
 

@@ -27,6 +27,7 @@ from palyra.core.errors import (
 )
 from palyra.core.execution import Enforcement, Execution, Executor, Failure, Outcome
 from palyra.core.lifecycle import CallState
+from palyra.core.trace import trace_of
 from palyra.flow.sandbox.time_limit import TimeLimit
 from palyra.flow.sandbox.tool_call import ToolCall
 
@@ -110,7 +111,7 @@ class Sandbox:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 return _failed(CallState.CANCELLED, Code.TOOL_CANCELLED)
             # The type is ours or the author's; the text may hold anything and stays in the log.
-            _log.exception("tool %s raised", proposal.tool)
+            _log.error("tool %s raised: %s", proposal.tool, trace_of(error))
             return _failed(
                 CallState.FAILED, Code.TOOL_FAILED, f"the tool raised {type(error).__name__}"
             )

@@ -29,6 +29,8 @@ def inspect_folder(
         found = root.stat()
     except OSError as error:
         raise _refused(folder, f"cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise _refused(folder, "is not a path") from error
     if not _is_text(str(root)) or not _is_text(name or ""):
         raise _refused(folder, "has a name that is not UTF-8")
     if not stat.S_ISDIR(found.st_mode):

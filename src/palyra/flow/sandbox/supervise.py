@@ -17,6 +17,7 @@ from palyra.core.execution import (
 )
 from palyra.core.lifecycle import CallState
 from palyra.core.ports import Clock, EffectLog, ExecutionContext, NestedCall, ToolExecutor
+from palyra.core.trace import trace_of
 
 if TYPE_CHECKING:
     from palyra.core.permit import Permit
@@ -55,8 +56,8 @@ class Supervisor:
                 self._walks.cancellable(),
             ):
                 return await self._executor.execute(proposal, permit, context)
-        except Exception:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
-            _log.exception("call %s failed within the gate", proposal.call_id)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+            _log.error("call %s failed within the gate: %s", proposal.call_id, trace_of(error))
             # Whether the tool ran before, nobody knows: it is not attested that nobody ran it.
             return self._ended(permit, proposal.executor, CallState.FAILED, Code.GATE_FAULT)
 

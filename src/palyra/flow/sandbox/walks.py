@@ -12,7 +12,8 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from palyra.core.errors import Code, PalyraError
+from palyra.core.errors import Code, PalyraError, StateConflictError
+from palyra.core.trace import trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Iterator
@@ -28,12 +29,16 @@ class Walks:
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
         self._cancellable: set[asyncio.Task[Any]] = set()
         self._abandoned: set[asyncio.Task[Any]] = set()
         self._by_call: dict[CallId, asyncio.Task[Any]] = {}
 
     async def drive(self, walk: Coroutine[Any, Any, T]) -> T:
         """Run ``walk`` to its end, whatever becomes of the caller, and return its result."""
+        if self._is_closed and asyncio.current_task() not in self._under_way:
+            walk.close()
+            raise StateConflictError(Code.GATE_CLOSED)
         task = asyncio.get_running_loop().create_task(walk)
         self._under_way.add(task)
         task.add_done_callback(self._forget)
@@ -47,7 +52,7 @@ class Walks:
         except PalyraError:
             raise
         except Exception as error:
-            _log.exception("a walk failed")
+            _log.error("a walk failed: %s", trace_of(error))
             raise PalyraError(Code.GATE_FAULT) from error  # I1
 
     @property
@@ -87,7 +92,8 @@ class Walks:
             self._cancellable.discard(task)
 
     async def finish(self) -> None:
-        """Return once every walk has ended."""
+        """Take no further walks, and return once every one has ended."""
+        self._is_closed = True
         while self._under_way:
             await asyncio.wait(tuple(self._under_way))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from palyra.core.attestation import OutcomeRecord
 from palyra.core.digest import call_digest, content_sha256
 from palyra.core.events import (
     ApprovalRequested,
@@ -44,10 +45,12 @@ Trouble = tuple[int, str]
 
 R = TypeVar("R", bound=msgspec.Struct)
 
+_questions = msgspec.json.Decoder(ApprovalRequested)
 _decided = msgspec.json.Decoder(CallDecided)
 _ended = msgspec.json.Decoder(CallEnded)
 _sessions = msgspec.json.Decoder(SessionOpened)
 _runs = msgspec.json.Decoder(RunOpened)
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError)
 _ENDINGS: Final = (CallEnded.kind, CallInterrupted.kind)
 
 
@@ -150,10 +153,11 @@ class StateAgreement:
     def _call_trouble(self, record: CallRecord, entries: Sequence[Entry]) -> Trouble | None:
         decision, last = _last(entries, CallDecided.kind), entries[-1]
         try:
-            if not _is_as_decided(record, _decided.decode(decision.body)):
+            is_decided = _is_as_decided(record, _decided.decode(decision.body))
+            if not is_decided or record.approval_id != _approval_id(entries):
                 return decision.index, f"call {record.call_id} is not in the state as decided"
             what = self._state_trouble(record, last)
-        except msgspec.MsgspecError:
+        except _UNREADABLE:
             return last.index, f"the record of call {record.call_id} cannot be read"
         if what is None:
             return None
@@ -162,7 +166,8 @@ class StateAgreement:
     def _state_trouble(self, record: CallRecord, last: Entry) -> str | None:
         if record.state not in TERMINAL:
             is_recorded = self._under_way.get(record.call_id) is record.state
-            return None if is_recorded else "the state"
+            is_owned = record.state is CallState.LAUNCHED or record.owner is None
+            return None if is_recorded and is_owned else "the state"
         if last.kind not in _ENDINGS:
             return "the end"
         statement = _ended.decode(last.body).attestation.statement
@@ -211,7 +216,7 @@ def _session_trouble(session: Session, entries: Sequence[Entry]) -> Trouble | No
     entry = _last(entries, SessionOpened.kind)
     try:
         opened = _sessions.decode(entry.body)
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return entry.index, f"the record of session {session.session_id} cannot be read"
     if (opened.principal, opened.credential_id) == (str(session.principal), session.credential_id):
         return None
@@ -222,7 +227,7 @@ def _run_trouble(run: Run, entries: Sequence[Entry]) -> Trouble | None:
     entry = _last(entries, RunOpened.kind)
     try:
         opened = _runs.decode(entry.body)
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return entry.index, f"the record of run {run.run_id} cannot be read"
     if opened.session_id == run.session_id:
         return None
@@ -238,6 +243,12 @@ def _is_as_decided(record: CallRecord, decided: CallDecided) -> bool:
         and record.call_digest == decided.call_digest
         and (record.kept_proposal is None or _is_kept(record.kept_proposal, decided))
     )
+
+
+def _approval_id(entries: Sequence[Entry]) -> str | None:
+    asked = (entry for entry in entries if entry.kind == ApprovalRequested.kind)
+    question = next(asked, None)
+    return _questions.decode(question.body).approval_id if question is not None else None
 
 
 def _is_kept(proposal: Proposal, decided: CallDecided) -> bool:
@@ -258,38 +269,29 @@ def _is_kept(proposal: Proposal, decided: CallDecided) -> bool:
 
 def _difference(record: CallRecord, ending: Ending, statement: Statement) -> str | None:
     """Name what the stored ending has otherwise than the attestation."""
-    attested, view = statement.outcome, ending.outcome
-    if attested.state != record.state.value:
+    told = ending.outcome
+    if statement.outcome.state != record.state.value:
         return "the state"
     if record.owner is not None or record.kept_proposal is not None:
-        return "the rest"
-    if (view is None) is not (statement.permit is None):
-        return "the outcome"
-    if view is None:
-        return None
-    output = bytes(view.output) if view.ok else b""
-    if content_sha256(output) != attested.output_sha256:
-        return "the output"
-    said = (
-        view.ok,
-        view.ok or view.output == NO_OUTPUT,
-        view.timed_out,
-        view.truncated,
-        view.limit or "",
-        view.duration_ms,
-        _error_code(view),
-    )
-    expected = (
-        attested.state == CallState.SUCCEEDED.value,
-        True,
-        attested.state == CallState.TIMED_OUT.value,
-        attested.truncated,
-        attested.limit,
-        attested.duration_ms,
-        attested.error_code,
-    )
-    return None if said == expected else "the outcome"
+        return "the owner or the proposal"  # of an ended call there is none
+    if msgspec.json.encode(ending) != record.ending:
+        return "the form of the end"
+    is_attested = statement.permit is None if told is None else statement.permit is not None
+    if told is not None:
+        is_attested = is_attested and _outcome(told, record.state) == statement.outcome
+    return None if is_attested else "the outcome"
 
 
-def _error_code(view: OutcomeView) -> str:
-    return view.error.code if view.error is not None else ""
+def _outcome(told: OutcomeView, state: CallState) -> OutcomeRecord:
+    """Return what would have been attested of an outcome that was told like this."""
+    output = b"" if not told.ok and told.output == NO_OUTPUT else bytes(told.output)
+    fits = (told.ok, told.timed_out) == (state is CallState.SUCCEEDED, state is CallState.TIMED_OUT)
+    return OutcomeRecord(
+        state=state.value if fits else "",
+        output_sha256=content_sha256(output),
+        output_bytes=len(output),
+        error_code=told.error.code if told.error is not None else "",
+        truncated=told.truncated,
+        limit=told.limit or "",
+        duration_ms=told.duration_ms,
+    )

@@ -22,7 +22,7 @@ from palyra.core.attestation import (
     expected_execution_sha256,
 )
 from palyra.core.canonical import canonical_record, canonicalize
-from palyra.core.chain import GENESIS, Entry, Receipt, link_under_receipt
+from palyra.core.chain import GENESIS, Entry, Receipt, SignedHead, link_under_receipt
 from palyra.core.errors import Code, InputError, IntegrityError, NotFoundError
 from palyra.core.events import CallEnded, CallInterrupted
 from palyra.core.strict_json import JsonLimits, decode
@@ -130,6 +130,15 @@ def _is_hash(text: str) -> bool:
     return _HASH.fullmatch(text) is not None
 
 
+def head_in(document: bytes) -> SignedHead:
+    """Return the signed head in an attestation's receipt, for comparison with a journal.
+
+    Raises:
+        InputError: this is not an attestation document.
+    """
+    return _parse(decode(document, limits=_LIMITS)).palyra.head
+
+
 def _endings(reader: JournalReader, identifier: str) -> Iterator[Entry]:
     """Yield the entries that end the named call, newest first."""
     for entry in reversed(reader.of_subject(identifier)):
@@ -153,9 +162,13 @@ def _payload(parsed: _Document) -> bytes:
     if parsed.payload_type != STATEMENT_TYPE or len(parsed.signatures) != 1:
         raise _invalid(f"it is not one signature over {STATEMENT_TYPE}")
     try:
-        return base64.b64decode(parsed.payload, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise _invalid("its payload is not base64") from error
+        payload = base64.b64decode(parsed.payload, validate=True)
+        is_canonical = canonicalize(decode(payload, limits=_LIMITS)) == payload
+    except (binascii.Error, ValueError, InputError) as error:
+        raise _invalid("its payload is not base64 of JSON") from error
+    if not is_canonical:
+        raise _invalid("its payload is not canonical")
+    return payload
 
 
 def _attestation(parsed: _Document, payload: bytes) -> Attestation:

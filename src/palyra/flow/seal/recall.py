@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from palyra.core.digest import call_digest
 from palyra.core.errors import Code, IntegrityError, NotFoundError, StateConflictError
 from palyra.core.events import CallDecided, CallEnded, CallInterrupted
 from palyra.core.ids import is_ulid
@@ -31,10 +34,19 @@ class Recall:
         self._under_way = under_way
 
     def record(self, call_id: CallId) -> CallRecord:
-        """Return what the store knows of a call."""
+        """Return what the store knows of a call.
+
+        Raises:
+            NotFoundError: there is no such call.
+            IntegrityError: what would be resumed is not what was decided (I4).
+        """
         record = self._store.call(call_id) if is_ulid(call_id) else None
         if record is None:
             raise NotFoundError(Code.CALL_UNKNOWN)
+        if record.kept_proposal is not None and not _is_kept(record.kept_proposal, record):
+            raise IntegrityError(
+                Code.JOURNAL_BROKEN, f"call {call_id} is not kept as it was decided"
+            )
         return record
 
     async def earlier(self, subject: Proposal | Malformed) -> CallResult | None:
@@ -81,10 +93,23 @@ class Recall:
                 index = entry.index
         if decided is None:
             raise IntegrityError(Code.JOURNAL_BROKEN, f"call {call_id} has no recorded decision")
-        result = recorded_result(
-            decided, read_ending(record.ending), state=record.state, attestation=attestation
-        )
+        try:
+            ending = read_ending(record.ending)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise IntegrityError(
+                Code.JOURNAL_BROKEN, f"the ending of call {call_id} cannot be read"
+            ) from error
+        result = recorded_result(decided, ending, state=record.state, attestation=attestation)
         return with_place(result, None, index=index)
+
+
+def _is_kept(proposal: Proposal, record: CallRecord) -> bool:
+    digest = call_digest(
+        tool=proposal.tool,
+        version=proposal.tool_version,
+        canonical_arguments=bytes(proposal.arguments),
+    )
+    return (proposal.call_id, digest) == (record.call_id, record.call_digest)
 
 
 def conflict(call_id: CallId) -> StateConflictError:

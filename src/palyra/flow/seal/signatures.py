@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -29,7 +29,7 @@ class PublicKey:
         self.key_id = KeyId(content_sha256(raw))
 
     @classmethod
-    def from_pem(cls, pem: bytes) -> PublicKey:
+    def from_pem(cls, pem: bytes) -> Self:
         """Read a PEM file such as ``keys/journal.pub``."""
         try:
             key = load_pem_public_key(pem)

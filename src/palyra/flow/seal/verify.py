@@ -10,7 +10,7 @@ up to. Reads in order; keeps the links (32 bytes an entry) and what is under way
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -45,7 +45,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What was checked and what was found, first entry first."""
+    """What was checked and what was found: first in the journal by entry, then in the state.
+
+    The state follows from the journal, so that where both are wrong the journal's fault is first.
+    """
 
     entries: int
     attestations: int
@@ -63,13 +66,15 @@ def verify_journal(
     reader: JournalReader,
     *,
     expected_key: PublicKey | None = None,
+    held: Sequence[SignedHead] = (),
     quick: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Check the journal from its first entry to the kept head.
 
     ``expected_key`` pins whose journal it must be; without it the key of the first entry is taken,
-    and a journal replaced as a whole by another key's goes unnoticed. ``quick`` leaves out what
+    and a journal replaced as a whole by another key's goes unnoticed. ``held`` are heads that were
+    kept elsewhere, which the journal must still reach. ``quick`` leaves out what
     lies in the bodies: attestations, and the agreement of the state with the entries.
     """
     # The kept head first: it may be behind the entries that are read after it, never ahead.
@@ -78,6 +83,7 @@ def verify_journal(
         check.entries(progress)
         check.heads()
         check.kept_head()
+        check.held_heads(held)
         if not quick:
             check.state()
     return check.report()
@@ -127,6 +133,7 @@ class _Check:
         self._heads = 0
         self._agreement = StateAgreement()
         self._problems: list[Problem] = []
+        self._state_problems: list[Problem] = []
 
     def report(self) -> Report:
         return Report(
@@ -134,7 +141,7 @@ class _Check:
             attestations=self._attestations,
             heads=self._heads,
             kept_index=self._kept.head.index if self._kept is not None else None,
-            problems=tuple(self._problems),
+            problems=(*self._problems, *self._state_problems)[:_MOST_PROBLEMS],
         )
 
     def entries(self, progress: Progress | None) -> None:
@@ -162,17 +169,18 @@ class _Check:
 
     def heads(self) -> None:
         """Check that every commit is signed: heads follow each other, and nothing the last one."""
-        last = 0
+        last, last_sound = 0, 0
         for index, signed in self._reader.heads():
             self._heads += 1
+            last = index
             if signed is None:
                 self._add(index, "the signed head of this commit cannot be read")
             elif signed.head.index != index:
                 self._add(index, "the signed head beside this entry is another entry's")
             elif self._is_sound(index, signed, "the signed head of this commit"):
-                if signed.head.first != last + 1:
+                if signed.head.first != last_sound + 1:
                     self._add(signed.head.first - 1, "this commit has lost its signed head")
-                last = index
+                last_sound = index
         if self._last > last:
             self._add(last + 1, f"entries {last + 1} to {self._last} follow the last signed head")
 
@@ -187,11 +195,19 @@ class _Check:
             return
         self._is_sound(index, self._kept, "the head kept outside the database")
 
+    def held_heads(self, held: Sequence[SignedHead]) -> None:
+        for signed in held:
+            index = signed.head.index
+            if index > self._last:
+                self._add(self._last + 1, f"entries {self._last + 1} to {index} were cut off")
+            else:
+                self._is_sound(index, signed, "a head that was held elsewhere")
+
     def state(self) -> None:
         for index, sentence in self._agreement.disagreements(self._reader):
-            self._add(index, sentence)
+            _insert(self._state_problems, index, sentence)
         for sentence in self._reader.damage():
-            self._add(self._last, sentence)
+            _insert(self._state_problems, self._last, sentence)
 
     def _is_sound(self, index: int, signed: SignedHead, name: str) -> bool:
         head = signed.head
@@ -255,10 +271,15 @@ class _Check:
             if canonicalize(decode(entry.body, limits=_LIMITS)) != entry.body:
                 return None
             return msgspec.json.decode(entry.body, type=kind)
-        except (InputError, msgspec.MsgspecError):
+        except (InputError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     def _add(self, index: int, sentence: str) -> None:
-        problem = Problem(index=index, code=Code.JOURNAL_BROKEN.value, sentence=sentence)
-        insort(self._problems, problem, key=lambda each: each.index)
-        del self._problems[_MOST_PROBLEMS:]
+        _insert(self._problems, index, sentence)
+
+
+def _insert(problems: list[Problem], index: int, sentence: str) -> None:
+    """Keep the problems of the first entries, in order and bounded (I13)."""
+    problem = Problem(index=index, code=Code.JOURNAL_BROKEN.value, sentence=sentence)
+    insort(problems, problem, key=lambda each: each.index)
+    del problems[_MOST_PROBLEMS:]

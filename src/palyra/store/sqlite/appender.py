@@ -7,6 +7,7 @@ afterwards, or nothing is; a transition that is refused leaves the others standi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import apsw
@@ -24,6 +25,7 @@ from palyra.core.errors import (
     StateConflictError,
 )
 from palyra.core.ports import Clock, Recorded, Signer
+from palyra.core.transitions import Note
 from palyra.store.sqlite.apply import apply
 from palyra.store.sqlite.budgets import Budgets, KnownBudgets
 from palyra.store.sqlite.database import as_store_error
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from palyra.core.events import Event
     from palyra.core.ids import InstanceId, LogId
     from palyra.core.transitions import Admission, Transition
     from palyra.store.head_file import HeadFile
@@ -52,36 +55,38 @@ class _Batch:
         self.link = link
         self.recorded_at_ms = recorded_at_ms
         self.rows: list[_Row] = []
-        self.leaves: list[str] = []
-        self._previous: list[bytes] = []
+        self._links_before: list[bytes] = []
+        self._leaves: list[bytes] = []
 
-    def add(self, *, kind: str, subject: str, body: bytes) -> None:
-        self._previous.append(self.link)
-        self.index += 1
-        leaf = leaf_hash(
-            index=self.index,
-            recorded_at_ms=self.recorded_at_ms,
-            kind=kind,
-            subject=subject,
-            body=body,
-        )
-        self.link = link_hash(previous=self.link, leaf=leaf)
-        self.leaves.append(leaf.hex())
-        self.rows.append((self.index, self.recorded_at_ms, kind, subject, body, self.link, None))
+    def add(self, events: tuple[Event, ...]) -> int:
+        """Add an entry for each event and return the last one's position, -1 if there is none."""
+        recorded_at_ms = self.recorded_at_ms
+        for event in events:
+            kind, subject, body = event.kind, event.subject, canonical_record(event)
+            before = self.link
+            self.index = index = self.index + 1
+            leaf = leaf_hash(
+                index=index, recorded_at_ms=recorded_at_ms, kind=kind, subject=subject, body=body
+            )
+            self.link = link = link_hash(previous=before, leaf=leaf)
+            self.rows.append((index, recorded_at_ms, kind, subject, body, link, None))
+            self._links_before.append(before)
+            self._leaves.append(leaf)
+        return len(self.rows) - 1 if events else -1
 
     def close(self, head: SignedHead) -> None:
         """Put the signed head of the commit beside its last entry."""
         self.rows[-1] = (*self.rows[-1][:-1], _encode_head(head))
 
     def receipt(self, position: int, *, head: SignedHead) -> Receipt:
-        index, recorded_at_ms, kind, subject, *_ = self.rows[position]
+        row = self.rows[position]
         return Receipt(
-            index=index,
-            recorded_at_ms=recorded_at_ms,
-            kind=kind,
-            subject=subject,
-            previous=self._previous[position].hex(),
-            leaves_after=tuple(self.leaves[position + 1 :]),
+            index=row[0],
+            recorded_at_ms=row[1],
+            kind=row[2],
+            subject=row[3],
+            previous=self._links_before[position].hex(),
+            leaves_after=tuple(leaf.hex() for leaf in self._leaves[position + 1 :]),
             head=head,
         )
 
@@ -167,13 +172,13 @@ class Appender:
     def _apply(
         self, transition: Transition, batch: _Batch, budgets: Budgets
     ) -> tuple[Admission | None, int] | PalyraError:
+        if isinstance(transition, Note):  # it changes no state, and may come in great numbers
+            return None, batch.add(transition.events)
         try:
             applied = apply(self._connection, transition, owner=self._owner, budgets=budgets)
         except (StateConflictError, NotFoundError) as refusal:
             return refusal  # checked before anything was written: the rest of the commit stands
-        for event in applied.events:
-            batch.add(kind=event.kind, subject=event.subject, body=canonical_record(event))
-        return applied.admission, len(batch.rows) - 1 if applied.events else -1
+        return applied.admission, batch.add(applied.events)
 
     @staticmethod
     def _recorded(
@@ -185,8 +190,9 @@ class Appender:
         if isinstance(item, PalyraError):
             return item
         admission, position = item
-        receipt = batch.receipt(position, head=head) if head and position >= 0 else None
-        return Recorded(admission=admission, receipt=receipt)
+        if head is None or position < 0:
+            return Recorded(admission=admission, prove=None)
+        return Recorded(admission=admission, prove=partial(batch.receipt, position, head=head))
 
     def _find_end(self) -> tuple[int, bytes]:
         """Return where the journal ends now: other processes may have appended to it.
@@ -207,7 +213,7 @@ class Appender:
     def _is_signed(self, index: int, link: bytes, head: bytes | None) -> bool:
         try:
             signed = _heads.decode(head or b"")
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return False
         return (signed.head.index, signed.head.link) == (index, link.hex()) and is_own_head(
             signed, self._signer

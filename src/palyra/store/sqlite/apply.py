@@ -13,7 +13,7 @@ import msgspec
 
 from palyra.core.errors import Code, NotFoundError, StateConflictError
 from palyra.core.events import Event, FloodSuppressed
-from palyra.core.lifecycle import CallState, is_permitted
+from palyra.core.lifecycle import TERMINAL, CallState, is_permitted
 from palyra.core.session import BudgetLeft
 from palyra.core.transitions import (
     AddWorkspace,
@@ -155,7 +155,7 @@ def _plan_effect(connection: apsw.Connection, plan: PlanEffect) -> Applied:
 
 
 def _end(connection: apsw.Connection, end: End) -> Applied:
-    if not is_permitted(end.before, end.after):
+    if end.after not in TERMINAL or not is_permitted(end.before, end.after):
         raise StateConflictError(
             Code.STATE_CONFLICT, f"a call does not go from {end.before} to {end.after}"
         )

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ctypes
-from contextlib import contextmanager
+import os
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import apsw
@@ -50,8 +51,12 @@ def as_store_error(error: apsw.Error, *, path: Path) -> StoreError:
 
 def connect_writer(path: Path, *, busy_timeout_ms: int) -> apsw.Connection:
     """Open the database for writing: WAL, and every commit on disk before it returns (I7)."""
+    _create_private(path)
     with store_faults(path):
         connection = apsw.Connection(str(path))
+        if connection.readonly("main"):  # SQLite falls back to reading, and says so only later
+            connection.close()
+            raise apsw.ReadOnlyError("the file cannot be written")
         connection.set_busy_timeout(busy_timeout_ms)
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
@@ -59,6 +64,12 @@ def connect_writer(path: Path, *, busy_timeout_ms: int) -> apsw.Connection:
         connection.pragma("trusted_schema", False)  # noqa: FBT003
         _keep_log_file(connection)
     return connection
+
+
+def _create_private(path: Path) -> None:
+    """Create the file for its owner alone; SQLite gives its log files the same rights."""
+    with suppress(OSError):  # it exists, or SQLite will say what is wrong with it
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _keep_log_file(connection: apsw.Connection) -> None:

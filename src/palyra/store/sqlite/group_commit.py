@@ -21,7 +21,7 @@ from palyra.core.transitions import Transition
 CommitFunction = Callable[[Sequence[Transition]], list[Recorded | PalyraError]]
 
 LARGEST_COMMIT: Final = 128
-"""Transitions in one commit: also the longest way from an entry to its signed head."""
+"""Transitions in one commit. Each brings a few entries, which bounds the way to the signed head."""
 LONGEST_QUEUE: Final = 16_384
 """Producers beyond this many waiting are refused with ``store.busy`` (I13)."""
 
@@ -66,20 +66,16 @@ class GroupCommit:
             raise
         else:
             for (_, future), result in zip(batch, results, strict=True):
-                _resolve(future, result)
+                if future.done():
+                    continue  # Its producer was cancelled; the record stands all the same.
+                if isinstance(result, PalyraError):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
         finally:
             self._is_due = bool(self._waiting)
             if self._is_due:
                 asyncio.get_running_loop().call_soon(self._commit_waiting)
-
-
-def _resolve(future: asyncio.Future[Recorded], result: Recorded | PalyraError) -> None:
-    if future.done():
-        return  # Its producer was cancelled; the record stands all the same.
-    if isinstance(result, PalyraError):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
 
 
 def _unknown() -> bool:

@@ -214,7 +214,7 @@ def opening_of(reads: Reads) -> LogOpened | None:
         raise IntegrityError(Code.JOURNAL_BROKEN, "the first entry does not open a log")
     try:
         return _openings.decode(first.body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise IntegrityError(Code.JOURNAL_BROKEN, "the first entry cannot be read") from error
 
 

@@ -212,7 +212,7 @@ class Reads:
             return None
         try:
             applied = msgspec.json.decode(body, type=ConfigApplied)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise IntegrityError(
                 Code.JOURNAL_BROKEN, "the entry of the latest configuration cannot be read"
             ) from error

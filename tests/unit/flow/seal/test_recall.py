@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from palyra.core.digest import CallDigest
+from palyra.core.errors import Code, IntegrityError, NotFoundError, StateConflictError
+from palyra.core.ids import CallId, RequestId
+from palyra.core.lifecycle import CallState
+from palyra.core.result import CallResult, call_result, ending_of, with_place
+from palyra.core.transitions import Note
+from palyra.flow.seal.recall import Recall, conflict
+from tests.support.samples import ALLOW, ATTESTATION, FORBID, PROPOSAL
+from tests.support.store import admit, call_id, decided, end, ledger_with_run, open_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator
+    from pathlib import Path
+
+    from palyra.store.sqlite.ledger import Ledger
+
+REQUEST = RequestId("r1")
+ASKED = msgspec.structs.replace(PROPOSAL, request_id=REQUEST)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    yield from ledger_with_run(tmp_path / "home")
+
+
+def nobody(_: CallId) -> None:
+    return None
+
+
+def told(number: int, state: CallState) -> CallResult:
+    proposal = msgspec.structs.replace(PROPOSAL, call_id=call_id(number))
+    return call_result(proposal, ALLOW, state=state, attestation=ATTESTATION)
+
+
+def test_an_ended_call_is_told_as_it_was(ledger: Ledger) -> None:
+    ending = ending_of(told(1, CallState.SUCCEEDED))
+    ledger.record_now(admit(1))
+    ledger.record_now(end(1, CallState.LAUNCHED, CallState.SUCCEEDED, ending=ending))
+    expected = with_place(told(1, CallState.SUCCEEDED), None, index=6)
+    assert Recall(ledger, under_way=nobody).result(call_id(1)) == expected
+
+
+def test_a_denied_call_is_told_as_it_was(ledger: Ledger) -> None:
+    ending = ending_of(call_result(PROPOSAL, FORBID, state=CallState.DENIED))
+    ledger.record_now(admit(1, CallState.DENIED, ending=ending))
+    result = Recall(ledger, under_way=nobody).result(call_id(1))
+    assert (result.state, result.outcome) == ("denied", None)
+    assert result.attestation is not None
+    assert result.attestation.log_index == 5
+
+
+def test_a_pending_call_is_told_without_an_attestation(ledger: Ledger) -> None:
+    ledger.record_now(admit(1, CallState.PENDING))
+    result = Recall(ledger, under_way=nobody).result(call_id(1))
+    assert (result.state, result.attestation) == ("pending", None)
+
+
+def test_a_running_call_is_not_told(ledger: Ledger) -> None:
+    ledger.record_now(admit(1))
+    with pytest.raises(StateConflictError) as fault:
+        Recall(ledger, under_way=nobody).result(call_id(1))
+    assert (fault.value.code, dict(fault.value.details)) == (
+        Code.CALL_UNDER_WAY,
+        {"call_id": call_id(1), "state": "launched"},
+    )
+
+
+async def test_a_call_that_runs_here_is_waited_for(ledger: Ledger) -> None:
+    ledger.record_now(admit(1))
+    walk: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
+
+    def under_way(asked: CallId) -> Awaitable[CallResult] | None:
+        return walk if asked == call_id(1) else None
+
+    telling = asyncio.create_task(Recall(ledger, under_way=under_way).tell(call_id(1)))
+    await asyncio.sleep(0)
+    assert not telling.done()
+    walk.set_result(told(1, CallState.SUCCEEDED))
+    assert await telling == told(1, CallState.SUCCEEDED)
+
+
+@pytest.mark.parametrize("unknown", ["", "no ulid", "01J00000000000000000000009"])
+def test_an_unknown_call_is_not_found(ledger: Ledger, unknown: str) -> None:
+    with pytest.raises(NotFoundError) as fault:
+        Recall(ledger, under_way=nobody).record(CallId(unknown))
+    assert fault.value.code is Code.CALL_UNKNOWN
+
+
+class TestEarlier:
+    """The call that used the same request id."""
+
+    async def test_without_a_request_id_there_is_none(self, ledger: Ledger) -> None:
+        assert await Recall(ledger, under_way=nobody).earlier(PROPOSAL) is None
+
+    async def test_a_new_request_id_has_none(self, ledger: Ledger) -> None:
+        assert await Recall(ledger, under_way=nobody).earlier(ASKED) is None
+
+    async def test_the_same_call_is_told_again(self, ledger: Ledger) -> None:
+        ending = ending_of(call_result(PROPOSAL, FORBID, state=CallState.DENIED))
+        ledger.record_now(admit(1, CallState.DENIED, request_id=REQUEST, ending=ending))
+        recall = Recall(ledger, under_way=nobody)
+        assert await recall.earlier(ASKED) == recall.result(call_id(1))
+
+    async def test_another_call_is_a_conflict(self, ledger: Ledger) -> None:
+        ledger.record_now(admit(1, request_id=REQUEST))
+        other = msgspec.structs.replace(ASKED, call_digest=CallDigest("9" * 64))
+        with pytest.raises(StateConflictError) as fault:
+            await Recall(ledger, under_way=nobody).earlier(other)
+        assert (fault.value.code, fault.value.details) == (
+            conflict(call_id(1)).code,
+            conflict(call_id(1)).details,
+        )
+
+
+@pytest.mark.invariant("I8")
+def test_a_call_without_a_recorded_decision_is_a_broken_journal(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path / "home")
+    from tests.support.store import opening  # noqa: PLC0415
+
+    ledger.record_now(opening())
+    ledger.record_now(admit(1, CallState.DENIED, events=(decided(2),)))
+    with pytest.raises(IntegrityError) as fault:
+        Recall(ledger, under_way=nobody).result(call_id(1))
+    ledger.close()
+    assert fault.value.code is Code.JOURNAL_BROKEN
+    assert Note(events=()).events == ()
