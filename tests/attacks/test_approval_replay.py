@@ -294,6 +294,6 @@ async def test_the_operator_is_named_in_the_record(tmp_path: Path) -> None:
         assert launched.body["permit"] == {
             "permit_id": launched.body["permit"]["permit_id"],
             "basis": "approval",
-            "approval_id": str(approval_of(scene.reviewer.latest.proposal).approval_id),
+            "approval_id": scene.reviewer.latest.approval_id,
             "grant_id": None,
         }

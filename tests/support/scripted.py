@@ -148,7 +148,11 @@ class ScriptedReviewer:
         return next(reversed(self.questions.values()))
 
     def reply(self, answer: Answer, *, to: Question | None = None) -> None:
-        (to or self.latest).answer.set_result(answer)
+        """Answer a question; an approval that names no other question is of this one."""
+        question = to or self.latest
+        if isinstance(answer, Approval) and answer.approval_id == APPROVAL.approval_id:
+            answer = msgspec.structs.replace(answer, approval_id=question.approval_id)
+        question.answer.set_result(answer)
 
     def approve(self, **changes: Any) -> None:  # noqa: ANN401 - fields of an approval
         """Approve the latest question, with ``changes`` to what would be a good approval."""

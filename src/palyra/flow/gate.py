@@ -108,7 +108,9 @@ class Gate:
     ) -> CallResult:
         run = self.sessions.run(request.run_id, credential=credential)
         await self._pace(run.principal)
-        result = await self.walks.drive(self._walk(request, run, parent, credential))
+        walk = self._walk(request, run, parent, credential)
+        within = parent.call_id if parent is not None else None
+        result = await self.walks.drive(walk, within=within)
         if wait and result.state == CallState.PENDING and result.call_id is not None:
             return await self.resume(result.call_id, credential=credential)
         return result

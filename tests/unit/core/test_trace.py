@@ -6,7 +6,7 @@ from palyra.core.trace import trace_of
 
 def _fail(secret: str) -> None:
     try:
-        raise KeyError(secret)
+        dict[str, str]()[secret]
     except KeyError as error:
         raise ValueError(f"bad {secret}") from error
 

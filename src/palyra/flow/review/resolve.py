@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from palyra.core.approval import Answer, Pending, Rejection
+from palyra.core.approval import Answer, Approval, Pending, Rejection
 from palyra.core.errors import MEANINGS, Code
 from palyra.core.trace import trace_of
 
@@ -45,10 +45,13 @@ class Resolver:
     async def wait(self, approval_id: ApprovalId) -> Answer:
         """Return the answer once there is one."""
         try:
-            return await self._reviewer.wait(approval_id)
+            answer = await self._reviewer.wait(approval_id)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
             _log.error("question %s could not be waited for: %s", approval_id, trace_of(error))
             return _unanswered(approval_id)
+        if isinstance(answer, Approval) and answer.approval_id != approval_id:
+            return _unanswered(approval_id)  # an answer to another question (I4)
+        return answer
 
 
 def _unanswered(approval_id: ApprovalId | None) -> Rejection:

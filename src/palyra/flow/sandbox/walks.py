@@ -34,9 +34,18 @@ class Walks:
         self._abandoned: set[asyncio.Task[Any]] = set()
         self._by_call: dict[CallId, asyncio.Task[Any]] = {}
 
-    async def drive(self, walk: Coroutine[Any, Any, T]) -> T:
-        """Run ``walk`` to its end, whatever becomes of the caller, and return its result."""
-        if self._is_closed and asyncio.current_task() not in self._under_way:
+    async def drive(self, walk: Coroutine[Any, Any, T], *, within: CallId | None = None) -> T:
+        """Run ``walk`` to its end, whatever becomes of the caller, and return its result.
+
+        ``within`` names the call whose tool asks. It must still run; then even a closing gate takes
+        its nested calls, so that it can end.
+        """
+        if within is not None and within not in self._by_call:
+            walk.close()
+            raise StateConflictError(
+                Code.STATE_CONFLICT, f"call {within} has ended, so it makes no further calls"
+            )
+        if within is None and self._is_closed:
             walk.close()
             raise StateConflictError(Code.GATE_CLOSED)
         task = asyncio.get_running_loop().create_task(walk)

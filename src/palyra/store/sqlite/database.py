@@ -60,6 +60,7 @@ def connect_writer(path: Path, *, busy_timeout_ms: int) -> apsw.Connection:
         connection.set_busy_timeout(busy_timeout_ms)
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
+        connection.pragma("secure_delete", "fast")  # what a pending call held is overwritten
         connection.pragma("foreign_keys", True)  # noqa: FBT003 - apsw's own signature
         connection.pragma("trusted_schema", False)  # noqa: FBT003
         _keep_log_file(connection)

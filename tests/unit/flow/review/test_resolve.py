@@ -2,18 +2,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from palyra.core.approval import Pending, Rejection
 from palyra.core.errors import MEANINGS, Code, StoreError
+from palyra.core.ids import ApprovalId
 from palyra.flow.review.resolve import Resolver
 from tests.support.samples import APPROVAL, APPROVAL_ID, ASK, GRANT, PROPOSAL
 from tests.support.scripted import ScriptedReviewer
-
-if TYPE_CHECKING:
-    from palyra.core.ids import ApprovalId
 
 FAULTS = [
     pytest.param(RuntimeError("with a secret"), id="unexpected"),
@@ -37,8 +35,9 @@ async def test_a_question_is_put_and_waited_for() -> None:
     assert isinstance(pending, Pending)
     await resolver.announce(pending)
     assert reviewer.announced == [pending.approval_id]
-    reviewer.reply(APPROVAL)
-    assert await resolver.wait(pending.approval_id) == APPROVAL
+    approval = msgspec.structs.replace(APPROVAL, approval_id=pending.approval_id)
+    reviewer.reply(approval)
+    assert await resolver.wait(pending.approval_id) == approval
 
 
 async def test_an_answer_that_is_known_is_passed_on() -> None:
@@ -62,6 +61,17 @@ async def test_a_question_that_nobody_hears_of_stays_a_question(fault: Exception
     reviewer.faults = {"announce": fault}
     await Resolver(reviewer).announce(Pending(approval_id=APPROVAL_ID))
     assert reviewer.announced == []
+
+
+@pytest.mark.invariant("I4")
+async def test_an_approval_of_another_question_is_no_answer() -> None:
+    reviewer = ScriptedReviewer()
+    resolver = Resolver(reviewer)
+    await resolver.ask(PROPOSAL, ASK)
+    asked = reviewer.latest.approval_id
+    other = ApprovalId("01JCZK5M8N0000000000000099")
+    reviewer.reply(msgspec.structs.replace(APPROVAL, approval_id=other))
+    assert await resolver.wait(asked) == unanswered(asked)
 
 
 async def test_who_stops_waiting_is_not_answered() -> None:

@@ -197,8 +197,9 @@ async def test_the_end_waits_for_every_walk_and_for_those_within_them() -> None:
     walks, inner = Walks(), Walk(Walks())
 
     async def outer() -> str:
-        await go.wait()
-        return await walks.drive(inner())
+        with walks.launched(CallId("outer")):
+            await go.wait()
+            return await walks.drive(inner(), within=CallId("outer"))
 
     go = asyncio.Event()
     caller = asyncio.create_task(walks.drive(outer()))
@@ -219,6 +220,13 @@ async def test_after_the_end_no_walk_begins() -> None:
     with pytest.raises(StateConflictError) as caught:
         await walk.walks.drive(walk())
     assert (caught.value.code, walk.trace) == (Code.GATE_CLOSED, [])
+
+
+async def test_a_call_that_has_ended_makes_no_further_calls() -> None:
+    walk = Walk(Walks())
+    with pytest.raises(StateConflictError) as caught:
+        await walk.walks.drive(walk(), within=CallId("ended"))
+    assert (caught.value.code, walk.trace) == (Code.STATE_CONFLICT, [])
 
 
 def test_a_walk_runs_in_a_task() -> None:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from palyra.core.digest import CallDigest
+from palyra.core.digest import CallDigest, call_digest
 from palyra.core.errors import Code, IntegrityError, NotFoundError, StateConflictError
 from palyra.core.ids import CallId, RequestId
 from palyra.core.lifecycle import CallState
 from palyra.core.result import CallResult, call_result, ending_of, with_place
-from palyra.core.transitions import Note
 from palyra.flow.seal.recall import Recall, conflict
 from tests.support.samples import ALLOW, ATTESTATION, FORBID, PROPOSAL
-from tests.support.store import admit, call_id, decided, end, ledger_with_run, open_ledger
+from tests.support.store import admit, call_id, decided, end, ledger_with_run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
     from pathlib import Path
 
+    from palyra.core.proposal import Proposal
     from palyra.store.sqlite.ledger import Ledger
 
 REQUEST = RequestId("r1")
@@ -34,6 +34,16 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def nobody(_: CallId) -> None:
     return None
+
+
+def kept_proposal(number: int) -> Proposal:
+    """Return a proposal whose digest is that of its arguments."""
+    digest = call_digest(
+        tool=PROPOSAL.tool,
+        version=PROPOSAL.tool_version,
+        canonical_arguments=bytes(PROPOSAL.arguments),
+    )
+    return msgspec.structs.replace(PROPOSAL, call_id=call_id(number), call_digest=digest)
 
 
 def told(number: int, state: CallState) -> CallResult:
@@ -59,7 +69,8 @@ def test_a_denied_call_is_told_as_it_was(ledger: Ledger) -> None:
 
 
 def test_a_pending_call_is_told_without_an_attestation(ledger: Ledger) -> None:
-    ledger.record_now(admit(1, CallState.PENDING))
+    kept = kept_proposal(1)
+    ledger.record_now(admit(1, CallState.PENDING, kept_proposal=kept, call_digest=kept.call_digest))
     result = Recall(ledger, under_way=nobody).result(call_id(1))
     assert (result.state, result.attestation) == ("pending", None)
 
@@ -122,14 +133,43 @@ class TestEarlier:
 
 
 @pytest.mark.invariant("I8")
-def test_a_call_without_a_recorded_decision_is_a_broken_journal(tmp_path: Path) -> None:
-    ledger = open_ledger(tmp_path / "home")
-    from tests.support.store import opening  # noqa: PLC0415
-
-    ledger.record_now(opening())
+def test_a_call_without_a_recorded_decision_is_a_broken_journal(ledger: Ledger) -> None:
     ledger.record_now(admit(1, CallState.DENIED, events=(decided(2),)))
     with pytest.raises(IntegrityError) as fault:
         Recall(ledger, under_way=nobody).result(call_id(1))
-    ledger.close()
     assert fault.value.code is Code.JOURNAL_BROKEN
-    assert Note(events=()).events == ()
+
+
+@pytest.mark.invariant("I8")
+@pytest.mark.parametrize("ending", [b"[]", b"\xff", b"{", b'{"hint":1}'])
+def test_an_ending_that_cannot_be_read_is_a_broken_journal(ledger: Ledger, ending: bytes) -> None:
+    ledger.record_now(admit(1, CallState.DENIED, ending=ending))
+    with pytest.raises(IntegrityError) as fault:
+        Recall(ledger, under_way=nobody).result(call_id(1))
+    assert fault.value.code is Code.JOURNAL_BROKEN
+
+
+@pytest.mark.invariant("I4")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arguments": msgspec.Raw(b'{"text":"rm"}')},
+        {"tool": "palyra.fs.write"},
+        {"tool_version": "2.0.0"},
+        {"call_id": call_id(2)},
+    ],
+    ids=["arguments", "tool", "version", "call"],
+)
+def test_what_is_resumed_is_what_was_decided(ledger: Ledger, change: dict[str, object]) -> None:
+    kept = kept_proposal(1)
+    changed = msgspec.structs.replace(kept, call_id=call_id(3))
+    changed = msgspec.structs.replace(changed, **change)
+    for number, proposal in ((1, kept), (3, changed)):
+        ledger.record_now(
+            admit(number, CallState.PENDING, kept_proposal=proposal, call_digest=kept.call_digest)
+        )
+    recall = Recall(ledger, under_way=nobody)
+    assert recall.record(call_id(1)).kept_proposal == kept
+    with pytest.raises(IntegrityError) as fault:
+        recall.record(call_id(3))
+    assert fault.value.code is Code.JOURNAL_BROKEN
