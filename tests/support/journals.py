@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from palyra.core.principal import Credential
     from palyra.core.proposal import Proposal
+    from palyra.trust.signing_key import SigningKey
 
 PATCH = "--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+two\n"
 
@@ -206,6 +207,13 @@ def rows_of(connection: apsw.Connection) -> list[Row]:
     return [Row(*row) for row in rows]
 
 
+def _rows_in(home: Path) -> tuple[Row, ...]:
+    connection = apsw.Connection(str(home / DATABASE_NAME))
+    rows = tuple(rows_of(connection))
+    connection.close()
+    return rows
+
+
 @dataclass(frozen=True, kw_only=True)
 class Original:
     """A home in one small file, to be copied and tampered with."""
@@ -220,14 +228,19 @@ class Original:
         at.mkdir()
         connection = apsw.Connection(str(home / DATABASE_NAME))
         connection.execute("VACUUM INTO ?", (str(at / DATABASE_NAME),))
-        rows = tuple(rows_of(connection))
         connection.close()
         shutil.copy(home / HEAD_NAME, at)
-        return cls(
-            home=at,
-            rows=rows,
-            key=RememberingKey.from_pem((home / "keys" / "journal.pub").read_bytes()),
-        )
+        pem = (home / "keys" / "journal.pub").read_bytes()
+        return cls(home=at, rows=_rows_in(at), key=RememberingKey.from_pem(pem))
+
+    @classmethod
+    def of_home(cls, home: Path, key: SigningKey) -> Original:
+        """Take a home as it is, with the key that its ledger was opened with."""
+        return cls(home=home, rows=_rows_in(home), key=RememberingKey(key.public_key))
+
+    def copy_to(self, at: Path) -> None:
+        """Copy the home, nothing else."""
+        shutil.copytree(self.home, at)
 
     @property
     def last(self) -> int:

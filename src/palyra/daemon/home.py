@@ -57,7 +57,9 @@ def prepare_home(path: Path) -> None:
         found = path.lstat()
     except OSError as error:
         raise ConfigError(
-            Code.HOME_UNSAFE, f"{error.filename or path}: {error.strerror}"
+            Code.HOME_UNSAFE,
+            f"{path} cannot be made: {error.filename or path}: {error.strerror}",
+            hint="choose a place of your own: --home DIR, or PALYRA_HOME",
         ) from error
     if stat.S_ISLNK(found.st_mode):
         raise ConfigError(Code.HOME_UNSAFE, f"{path} is a symbolic link", hint="name its target")

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from palyra.core.errors import Code, ConfigError
 from palyra.core.manifest import LONGEST_TOOL_NAME, TOOL_NAME_PATTERN
 from palyra.core.session import BudgetLimits
 from palyra.core.snapshot import ToolCallPolicySnapshot
@@ -169,7 +170,17 @@ def _file(home: Path, config_file: str | Path | None, environ: Mapping[str, str]
     if named := config_file or environ.get("PALYRA_CONFIG"):
         return Path(named).absolute()
     usual = home / CONFIG_NAME
-    return usual if usual.is_symlink() or usual.exists() else None
+    try:
+        usual.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(
+            Code.CONFIG_UNREADABLE,
+            f"{usual} cannot be read: {error.strerror}",
+            hint="use a state directory of your own: --home DIR, or PALYRA_HOME",
+        ) from error
+    return usual
 
 
 def _nested(values: Mapping[str, Any]) -> Settings:

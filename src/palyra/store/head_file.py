@@ -52,7 +52,11 @@ class HeadFile:
 
     def read(self) -> SignedHead | None:
         """Return the newest head in the file, or ``None`` if it holds none."""
-        return newest_head_in(b"".join(self._slots()))
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)  # a slot being written would look torn
+        try:
+            return newest_head_in(b"".join(self._slots()))
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def keep(self, signed: SignedHead) -> None:
         """Write ``signed`` unless a head at least as new is there."""

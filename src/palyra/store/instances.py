@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from palyra.core.errors import Code, StoreError
+from palyra.core.ids import InstanceId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from palyra.core.ids import InstanceId
 
 
 class Instance:
@@ -31,10 +30,15 @@ class Instance:
 
     @classmethod
     def start(cls, folder: Path, *, instance_id: InstanceId) -> Self:
-        """Declare this process alive."""
+        """Declare this process alive, and forget those that were killed.
+
+        The caller holds :func:`starting`, so that no other one is just about to take its lock.
+        """
         path = folder / f"{instance_id}.lock"
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
+            for left in folder.glob("*.lock"):
+                is_alive(folder, InstanceId(left.stem))
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(path, flags, 0o600)
         except OSError as error:

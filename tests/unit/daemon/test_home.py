@@ -120,7 +120,8 @@ def test_home_below_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         prepare_home(tmp_path / "file" / "palyra")
     assert caught.value.code is Code.HOME_UNSAFE
-    assert caught.value.message == f"{tmp_path / 'file'}: File exists"
+    made = tmp_path / "file" / "palyra"
+    assert caught.value.message == f"{made} cannot be made: {tmp_path / 'file'}: File exists"
 
 
 def test_home_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

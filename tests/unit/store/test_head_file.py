@@ -157,17 +157,17 @@ for index in range(int(sys.argv[2]), 400, 2):
 
 @pytest.mark.invariant("I8")
 def test_two_processes_leave_the_newest_head(path: Path) -> None:
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(first)]) for first in (1, 2)
-    ]
-    seen = 0
-    while any(writer.poll() is None for writer in writers):
-        found = read_kept_head(path) if path.exists() else None
-        if found is not None:
-            assert found.head.index >= seen
-            assert found == head(found.head.index)
-            seen = found.head.index
-    assert [writer.returncode for writer in writers] == [0, 0]
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen([*command, "1"]) as one, subprocess.Popen([*command, "2"]) as other:
+        seen = 0
+        while one.poll() is None or other.poll() is None:
+            found = read_kept_head(path)
+            assert found is not None or seen == 0
+            if found is not None:
+                assert found.head.index >= seen
+                assert found == head(found.head.index)
+                seen = found.head.index
+    assert (one.returncode, other.returncode) == (0, 0)
     assert read_kept_head(path) == head(399)
 
 

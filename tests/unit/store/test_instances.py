@@ -64,6 +64,18 @@ def test_a_killed_process_is_found_dead_and_forgotten(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.invariant("I13")
+def test_the_killed_are_forgotten_when_the_next_one_starts(tmp_path: Path) -> None:
+    for number in range(3):
+        killed = Instance.start(tmp_path, instance_id=InstanceId(f"01JKILLED{number}"))
+        os.close(killed._descriptor)
+    living = Instance.start(tmp_path, instance_id=ONE)
+    last = Instance.start(tmp_path, instance_id=TWO)
+    assert sorted(path.stem for path in tmp_path.iterdir()) == [ONE, TWO]
+    living.close()
+    last.close()
+
+
 def test_a_child_that_runs_another_program_does_not_keep_its_parent_alive(tmp_path: Path) -> None:
     instance = Instance.start(tmp_path, instance_id=ONE)
     with subprocess.Popen(["sleep", "60"], close_fds=False) as child:  # noqa: S607 - any program

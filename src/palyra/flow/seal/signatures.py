@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from palyra.core.chain import SignedHead
 
 
+_KEY_HINT = "name the public key of the journal, a PEM file: keys/journal.pub"
+
+
 class PublicKey:
     """The public half of a journal's key."""
 
@@ -34,9 +37,13 @@ class PublicKey:
         try:
             key = load_pem_public_key(pem)
         except ValueError as error:
-            raise InputError(Code.KEY_UNREADABLE, "this is not a PEM public key") from error
+            raise InputError(
+                Code.KEY_UNREADABLE, "the key is not a PEM public key", hint=_KEY_HINT
+            ) from error
         if not isinstance(key, Ed25519PublicKey):
-            raise InputError(Code.KEY_UNREADABLE, "this is not an Ed25519 public key")
+            raise InputError(
+                Code.KEY_UNREADABLE, "the key is not an Ed25519 public key", hint=_KEY_HINT
+            )
         return cls(key.public_bytes_raw())
 
     def signed(self, message: bytes, signature: str) -> bool:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 APPLICATION_ID: Final = 0x50414C59  # "PALY": what `file` and we recognise the database by
 
+_WRITING: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+
 _CODES: Final[tuple[tuple[type[apsw.Error], Code], ...]] = (
     (apsw.FullError, Code.STORE_FULL),
     (apsw.ReadOnlyError, Code.STORE_READ_ONLY),
@@ -52,10 +54,8 @@ def as_store_error(error: apsw.Error, *, path: Path) -> StoreError:
 def connect_writer(path: Path, *, busy_timeout_ms: int) -> apsw.Connection:
     """Open the database for writing: WAL, and every commit on disk before it returns (I7)."""
     _create_private(path)
-    with store_faults(path):
-        connection = apsw.Connection(str(path))
+    with store_faults(path), _opened(path, flags=_WRITING) as connection:
         if connection.readonly("main"):  # SQLite falls back to reading, and says so only later
-            connection.close()
             raise apsw.ReadOnlyError("the file cannot be written")
         connection.set_busy_timeout(busy_timeout_ms)
         connection.pragma("journal_mode", "wal")
@@ -65,6 +65,17 @@ def connect_writer(path: Path, *, busy_timeout_ms: int) -> apsw.Connection:
         connection.pragma("trusted_schema", False)  # noqa: FBT003
         _keep_log_file(connection)
     return connection
+
+
+@contextmanager
+def _opened(path: Path, *, flags: int) -> Iterator[apsw.Connection]:
+    """Open a connection, and close it if it cannot be set up."""
+    connection = apsw.Connection(str(path), flags=flags)
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _create_private(path: Path) -> None:
@@ -81,8 +92,7 @@ def _keep_log_file(connection: apsw.Connection) -> None:
 
 def connect_reader(path: Path, *, busy_timeout_ms: int) -> apsw.Connection:
     """Open the database for reading only."""
-    with store_faults(path):
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    with store_faults(path), _opened(path, flags=apsw.SQLITE_OPEN_READONLY) as connection:
         connection.set_busy_timeout(busy_timeout_ms)
         connection.pragma("query_only", True)  # noqa: FBT003
         connection.pragma("trusted_schema", False)  # noqa: FBT003

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -45,10 +46,10 @@ class Archive(Reads):
 
     def __init__(self, home: Path, *, busy_timeout_ms: int) -> None:
         path = home / DATABASE_NAME
-        if not path.is_file():
+        if not os.access(path, os.R_OK):
             raise StoreError(
                 Code.STORE_UNREACHABLE,
-                f"there is no journal in {home}",
+                f"there is no readable journal in {home}",
                 hint="it begins with the first 'palyra call'; --home names another place",
             )
         super().__init__(connect_reader(path, busy_timeout_ms=busy_timeout_ms), path=path)

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a report says; that all tampering is found is in ``tests/attacks``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from palyra.core.chain import GENESIS, Head, SignedHead
+from palyra.core.errors import Code
+from palyra.core.ids import LogId
+from palyra.core.transitions import Note
+from palyra.flow.seal.signatures import PublicKey
+from palyra.flow.seal.verify import Problem, Report, verify_journal
+from palyra.store.head_file import HeadFile
+from palyra.store.sqlite.ledger import HEAD_NAME
+from tests.support.journals import Copy, Original, make_home, verify_home
+from tests.support.store import KEY, OTHER_KEY, note, open_archive, open_ledger, opening
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from palyra.trust.signing_key import SigningKey
+
+pytestmark = pytest.mark.invariant("I8")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
+    folder = tmp_path_factory.mktemp("verify")
+    return Original.of(make_home(folder), at=folder / "original")
+
+
+def problem(index: int, sentence: str) -> Problem:
+    return Problem(index=index, code=Code.JOURNAL_BROKEN.value, sentence=sentence)
+
+
+def found(original: Original, at: Path, deed: Callable[[Copy], object]) -> list[Problem]:
+    with original.tampered(at / "copy") as copy:
+        deed(copy)
+        return list(copy.verify().problems)
+
+
+def test_a_sound_journal_is_counted(original: Original) -> None:
+    heads = sum(row.head is not None for row in original.rows)
+    attested = sum(row.kind in {"call.ended", "call.interrupted"} for row in original.rows)
+    assert verify_home(original.home, key=original.key) == Report(
+        entries=original.last,
+        attestations=attested,
+        heads=heads,
+        kept_index=original.last,
+        problems=(),
+    )
+
+
+def test_a_quick_look_leaves_out_the_bodies(original: Original, tmp_path: Path) -> None:
+    with original.tampered(tmp_path / "copy") as copy:
+        copy.do("UPDATE calls SET state = 'failed'")
+        assert not copy.verify().ok
+        archive = open_archive(copy.home)
+        quick = verify_journal(archive, quick=True)
+        archive.close()
+    assert (quick.ok, quick.attestations, quick.entries) == (True, 0, original.last)
+
+
+def test_a_quick_look_still_finds_a_changed_body(original: Original, tmp_path: Path) -> None:
+    with original.tampered(tmp_path / "copy") as copy:
+        copy.do("UPDATE journal SET body = x'00' WHERE seq = 9")
+        copy.connection.execute("COMMIT")
+        archive = open_archive(copy.home)
+        quick = verify_journal(archive, quick=True)
+        archive.close()
+    assert quick.problems[0].index == 9
+
+
+def test_an_empty_journal_is_sound(tmp_path: Path) -> None:
+    open_ledger(tmp_path / "home").close()
+    with Original.of_home(tmp_path / "home", KEY).tampered(tmp_path / "copy") as copy:
+        copy.do("DELETE FROM journal")
+        (copy.home / HEAD_NAME).unlink()
+        assert copy.verify() == Report(
+            entries=0, attestations=0, heads=0, kept_index=None, problems=()
+        )
+
+
+def test_progress_is_told_every_thousand_entries(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path / "home")
+    for _ in range(25):
+        ledger.record_now(Note(events=note().events * 100))
+    ledger.close()
+    archive = open_archive(tmp_path / "home")
+    told: list[tuple[int, int]] = []
+    report = verify_journal(archive, progress=lambda done, total: told.append((done, total)))
+    archive.close()
+    assert report.ok
+    assert told == [(1000, 2501), (2000, 2501)]
+
+
+SENTENCES: dict[str, tuple[str, list[Problem]]] = {
+    "an entry is changed": (
+        "UPDATE journal SET recorded_at_ms = 1 WHERE seq = 74",
+        [problem(74, "the entry does not fit its link and the entry before it")],
+    ),
+    "an entry is filed elsewhere": (
+        "UPDATE journal SET subject = 'other' WHERE seq = 2",
+        [
+            problem(2, "the entry does not fit its link and the entry before it"),
+            problem(2, "the entry is filed under another subject"),
+        ],
+    ),
+    "entries are missing": (
+        "DELETE FROM journal WHERE seq IN (20, 21)",
+        [problem(20, "entries 20 to 21 are missing")],
+    ),
+    "a body is noise": (
+        "UPDATE journal SET body = x'00' WHERE seq = 2",
+        [
+            problem(2, "the entry does not fit its link and the entry before it"),
+            problem(2, "the body is not a canonical config.applied event"),
+        ],
+    ),
+    "the first entry is another": (
+        "UPDATE journal SET kind = 'config.applied' WHERE seq = 1",
+        [
+            problem(1, "the entry does not fit its link and the entry before it"),
+            problem(1, "the first entry does not open a log"),
+        ],
+    ),
+    "the first entry names no key": (
+        """UPDATE journal SET body = CAST(replace(
+            CAST(body AS TEXT), '"public_key":"', '"public_key":"zz') AS BLOB) WHERE seq = 1""",
+        [
+            problem(1, "the entry does not fit its link and the entry before it"),
+            problem(1, "the first entry names no public key"),
+        ],
+    ),
+    "an entry stands before the first": (
+        """INSERT INTO journal SELECT -3, recorded_at_ms, kind, subject, body, link, NULL
+            FROM journal WHERE seq = 2""",
+        [problem(-3, "an entry stands before the first one")],
+    ),
+    "a head cannot be read": (
+        "UPDATE journal SET head = x'00' WHERE seq = 1",
+        [problem(1, "the signed head of this commit cannot be read")],
+    ),
+    "a head is taken away": (
+        "UPDATE journal SET head = NULL WHERE seq = 1",
+        [problem(1, "this commit has lost its signed head")],
+    ),
+    "a head is another's": (
+        "UPDATE journal SET head = (SELECT head FROM journal WHERE seq = 2) WHERE seq = 1",
+        [problem(1, "the signed head beside this entry is another entry's")],
+    ),
+    "the last head is taken away": (
+        "UPDATE journal SET head = NULL WHERE seq = 74",
+        [problem(74, "entries 74 to 74 follow the last signed head")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_a_problem_is_told_in_a_sentence(original: Original, tmp_path: Path, name: str) -> None:
+    deed, expected = SENTENCES[name]
+    problems = found(original, tmp_path, lambda copy: copy.do(deed))
+    assert problems[: len(expected)] == expected
+
+
+@pytest.mark.invariant("I13")
+def test_problems_are_bounded_and_the_first_ones_are_kept(tmp_path: Path) -> None:
+    ledger = open_ledger(tmp_path / "home")
+    ledger.record_now(Note(events=note().events * 400))
+    ledger.close()
+    with Original.of_home(tmp_path / "home", KEY).tampered(tmp_path / "copy") as copy:
+        copy.do("UPDATE journal SET recorded_at_ms = 1")
+        copy.do("UPDATE journal SET head = NULL WHERE seq = 1")
+        problems = copy.verify().problems
+    assert len(problems) == 100
+    assert [each.index for each in problems[:4]] == [1, 1, 2, 3]
+
+
+class TestHeldHeads:
+    """Heads kept elsewhere are witnesses: the journal must still reach them."""
+
+    @pytest.fixture
+    def home(self, tmp_path: Path) -> Path:
+        ledger = open_ledger(tmp_path / "home")
+        ledger.record_now(opening())
+        ledger.close()
+        return tmp_path / "home"
+
+    @staticmethod
+    def verify(home: Path, held: SignedHead) -> list[Problem]:
+        archive = open_archive(home)
+        try:
+            return list(verify_journal(archive, held=(held,)).problems)
+        finally:
+            archive.close()
+
+    @staticmethod
+    def kept(home: Path) -> SignedHead:
+        archive = open_archive(home)
+        head = archive.kept_head()
+        archive.close()
+        assert head is not None
+        return head
+
+    def test_a_head_that_is_reached_is_no_problem(self, home: Path) -> None:
+        assert self.verify(home, self.kept(home)) == []
+
+    def test_a_journal_that_was_put_back_is_found(self, home: Path, tmp_path: Path) -> None:
+        older = tmp_path / "older"
+        Original.of_home(home, KEY).copy_to(older)
+        ledger = open_ledger(home, series=1)
+        ledger.record_now(note())
+        ledger.close()
+        expected = [problem(4, "entries 4 to 4 were cut off")]
+        assert self.verify(older, self.kept(home)) == expected
+
+    @pytest.mark.parametrize(
+        ("changes", "key", "sentence"),
+        [
+            ({}, OTHER_KEY, "a head that was held elsewhere is not signed by the journal's key"),
+            ({"log_id": "other"}, KEY, "a head that was held elsewhere is about another journal"),
+            ({"link": "0" * 64}, KEY, "a head that was held elsewhere is about another entry 3"),
+        ],
+    )
+    def test_a_head_of_something_else_is_told(
+        self, home: Path, changes: dict[str, str], key: SigningKey, sentence: str
+    ) -> None:
+        head = msgspec.structs.replace(self.kept(home).head, **changes)
+        signed = SignedHead(
+            head=head, key_id=key.key_id, signature=key.sign(head.signed_bytes).hex()
+        )
+        assert self.verify(home, signed) == [problem(3, sentence)]
+
+
+def test_a_kept_head_of_nothing_must_be_of_this_journal(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    open_ledger(home).close()
+    (home / HEAD_NAME).unlink()
+    empty = Head(log_id=LogId("other"), first=1, index=0, link=GENESIS.hex(), recorded_at_ms=0)
+    file = HeadFile.open(home / HEAD_NAME)
+    file.keep(
+        SignedHead(head=empty, key_id=KEY.key_id, signature=KEY.sign(empty.signed_bytes).hex())
+    )
+    file.close()
+    sentence = "the head kept outside the database is about another journal"
+    report = verify_home(home, key=PublicKey(KEY.public_key))
+    assert report.problems == (problem(0, sentence),)
