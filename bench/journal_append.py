@@ -14,10 +14,10 @@ from palyra.core.canonical import canonical_record
 from palyra.core.events import FloodSuppressed
 from palyra.core.transitions import Note
 from palyra.daemon.clock import SystemClock, UlidSource
+from palyra.daemon.compose import signing_key
 from palyra.daemon.home import prepare_home
 from palyra.store.instances import starting
 from palyra.store.sqlite.ledger import Ledger
-from palyra.trust.signing_key import SigningKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -163,7 +163,7 @@ def _ledger(home: Path) -> Iterator[Ledger]:
     with starting(home):
         ledger = Ledger.open(
             home,
-            signer=SigningKey.load(home / "keys") or SigningKey.create(home / "keys"),
+            signer=signing_key(home, ids=_ids),
             clock=SystemClock(),
             ids=_ids,
             busy_timeout_ms=5000,

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from palyra.core.errors import Code, ToolError
-from palyra.core.protected import PROTECTED_NAMES
+from palyra.core.protected import PROTECTED_NAMES, PROTECTED_SUFFIXES
 from tests.support.workspaces import tree, use
 
 PROTECTED = ["/".join(name.components) for name in PROTECTED_NAMES]
+PROTECTED += [f"x{suffix}" for suffix in PROTECTED_SUFFIXES]
 ZERO_WIDTH_JOINER = "\u200d"
 
 
@@ -35,6 +36,7 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "a-long-s": lambda name: name.replace("s", "\u017f"),
     "decomposed": lambda name: unicodedata.normalize("NFD", name),
     "deep-in-the-workspace": lambda name: f"vendor/lib/{name}",
+    "an-alternate-stream": lambda name: f"{name}::$DATA",
     "a-file-below-it": lambda name: f"{name}/x",
 }
 
@@ -110,3 +112,44 @@ async def test_one_protected_name_refuses_the_whole_patch(tmp_path: Path) -> Non
 async def test_similar_names_are_ordinary(tmp_path: Path, path: str) -> None:
     await use("write", tmp_path, path=path, content="x")
     assert (tmp_path / path).read_text() == "x"
+
+
+def added(*paths: str) -> str:
+    return "".join(f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n" for path in paths)
+
+
+@pytest.mark.invariant("I10")
+@pytest.mark.parametrize(
+    ("there", "paths"),
+    [
+        pytest.param((), ("HEAD", "objects/x", "refs/x", "config"), id="at-once-at-the-top"),
+        pytest.param((), ("a/HEAD", "a/objects/x"), id="at-once"),
+        pytest.param((), ("a/head", "a/Refs/x"), id="at-once-in-other-case"),
+        pytest.param((), ("a/HEAD", "a/commondir"), id="at-once-with-its-parts-elsewhere"),
+        pytest.param(("a/objects/x",), ("a/HEAD",), id="the-head-last"),
+        pytest.param(("a/HEAD",), ("a/refs/heads/x",), id="the-head-first"),
+        pytest.param(("a/HEAD", "a/objects/x"), ("a/config",), id="the-config-of-one"),
+        pytest.param(("a/HEAD", "a/objects/x"), ("a/config.worktree",), id="its-other-config"),
+        pytest.param(("a/HEAD", "a/refs/x"), ("a/hooks/pre-commit",), id="a-hook-of-one"),
+        pytest.param(("a/HEAD", "a/refs/x"), ("plain", "a/hooks/x/y"), id="beside-a-plain-file"),
+    ],
+)
+async def test_no_repository_without_a_dot_git_is_made_or_changed(
+    tmp_path: Path, there: tuple[str, ...], paths: tuple[str, ...]
+) -> None:
+    for path in there:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("old\n")
+    before = tree(tmp_path)
+    with pytest.raises(ToolError) as caught:
+        await use("apply_patch", tmp_path, patch=added(*paths))
+    assert caught.value.code is Code.FS_PROTECTED
+    assert "version control runs code from it" in caught.value.message
+    assert tree(tmp_path) == before
+
+
+async def test_names_of_a_repository_are_ordinary_where_there_is_none(tmp_path: Path) -> None:
+    paths = ("HEAD", "config", "hooks/x", "a/objects/x", "a/refs/x", "b/HEAD/x", "b/objects/x")
+    await use("apply_patch", tmp_path, patch=added(*paths))
+    await use("write", tmp_path, path="config", content="y", if_exists="overwrite")
+    assert all((tmp_path / path).is_file() for path in paths)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import pytest
 
+from palyra.core.canonical import canonicalize
 from palyra.core.decision import Verdict
+from palyra.core.digest import call_digest
 from palyra.core.errors import PalyraError
 from palyra.core.ids import CallId
 from palyra.tools.function import FunctionTool, tool
@@ -114,17 +116,86 @@ async def test_a_refusal_does_not_repeat_the_secret(
 
 
 @pytest.mark.invariant("I11")
-async def test_two_calls_with_the_same_secret_do_not_look_alike(tmp_path: Path) -> None:
+async def test_a_short_secret_cannot_be_guessed_from_the_journal(tmp_path: Path) -> None:
+    arguments = {"user": "u", "password": "1234"}
+    seen = []
+    for home in ("one", "other"):
+        async with GateSimulator(tmp_path / home, tools=[login]) as simulator:
+            result = await simulator.call("test.login", arguments)
+            (decided,) = (each for each in simulator.journal() if each.kind == "call.decided")
+            seen.append((decided.body["arguments"]["password"]["$commitment"], result.call_digest))
+    guess = call_digest(
+        tool="test.login",
+        version=login.manifest.version,
+        canonical_arguments=canonicalize(arguments),
+    )
+    assert guess not in {digest for _, digest in seen}
+    assert len({text for pair in seen for text in pair}) == 4
+
+
+@pytest.mark.invariant("I11")
+async def test_what_could_not_be_read_cannot_be_guessed_from_its_digest(tmp_path: Path) -> None:
+    raw = b'{"user":1,"password":"1234"}'
     async with GateSimulator(tmp_path / "home", tools=[login]) as simulator:
-        for _ in range(2):
-            await simulator.call("test.login", {"user": "u", "password": NEEDLE})
-        kept = [
-            each.body["arguments"]["password"]
-            for each in simulator.journal()
-            if each.kind == "call.decided"
+        result = await simulator.call("test.login", raw)
+    guess = call_digest(tool="test.login", version="malformed", canonical_arguments=raw)
+    assert refusal_of(result) == ("denied", "input.invalid")
+    assert result.call_digest != guess
+
+
+@pytest.mark.invariant("I11")
+async def test_the_same_secret_is_recognised_and_another_is_not(tmp_path: Path) -> None:
+    async with GateSimulator(tmp_path / "home", tools=[login]) as simulator:
+        one, same, other = [
+            (await simulator.call("test.login", {"user": "u", "password": each})).call_digest
+            for each in ("1234", "1234", "1235")
         ]
-        assert [list(each) for each in kept] == [["$commitment"], ["$commitment"]]
-        assert kept[0] != kept[1]
+    assert one == same != other
+
+
+class Token(msgspec.Struct, array_like=True, tag="token"):
+    """A name and what proves it, as an array that begins with its tag."""
+
+    user: str
+    token: Annotated[str, Secret()]
+
+
+@tool(name="test.secrets")
+async def secrets(
+    token: Token | None = None,
+    creds: Annotated[dict[str, str], Secret()] | None = None,
+    named: dict[Annotated[str, Secret()], int] | None = None,
+) -> bool:
+    """Take secrets of several shapes."""
+    return any((token, creds, named))
+
+
+@pytest.mark.invariant("I11")
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param({"token": ["token", "u", NEEDLE]}, "", id="behind-a-tag"),
+        pytest.param({"creds": {NEEDLE: "x"}}, "", id="a-name-within"),
+        pytest.param({"creds": {NEEDLE: 1}}, "input.invalid", id="a-name-that-does-not-fit"),
+        pytest.param({"named": {NEEDLE: 1}}, "", id="a-secret-name"),
+        pytest.param({"named": {NEEDLE: "x"}}, "input.invalid", id="a-secret-name-of-no-integer"),
+        pytest.param(
+            b'{"creds":{"%b":"x","%b":"y"}}' % (NEEDLE.encode(), NEEDLE.encode()),
+            "input.duplicate_key",
+            id="a-name-twice",
+        ),
+    ],
+)
+async def test_secrets_of_any_shape_are_nowhere(
+    tmp_path: Path, arguments: dict[str, Any] | bytes, code: str
+) -> None:
+    async with GateSimulator(tmp_path / "home", tools=[secrets]) as simulator:
+        result = await simulator.call("test.secrets", arguments)
+        if code:
+            assert refusal_of(result) == ("denied", code)
+        else:
+            assert output_of(result) is True
+        assert NEEDLE.encode() not in told(result) + simulator.stored_bytes()
 
 
 @pytest.mark.invariant("I11")

@@ -24,6 +24,7 @@ from palyra.flow.seal.verify import Report, verify_journal
 from palyra.store.sqlite.ledger import DATABASE_NAME, HEAD_NAME
 from palyra.tools.function import tool
 from palyra.tools.signature import ToolContext  # noqa: TC001 - read by @tool
+from tests.support.append_only import lift, put_back
 from tests.support.samples import AGENT, OPERATOR
 from tests.support.scripted import CountedIds, FakeClock, ScriptedReviewer, approval_of
 from tests.support.simulator import AGENT_CREDENTIAL, OPERATOR_CREDENTIAL
@@ -262,8 +263,7 @@ class Original:
         shutil.copytree(self.home, at)
         connection = apsw.Connection(str(at / DATABASE_NAME))
         connection.pragma("synchronous", "off")
-        for trigger in ("update", "delete"):
-            connection.execute(f"DROP TRIGGER journal_is_append_only_{trigger}")
+        lift(connection)
         connection.execute("BEGIN")
         try:
             yield Copy(home=at, connection=connection, key=self.key)
@@ -308,10 +308,14 @@ class Copy:
             previous = linked.link
 
     def verify(self, *, pinned: bool = True) -> Report:
-        """End the tampering and return what a verifier finds."""
+        """End the tampering, cover the tracks, and return what a verifier finds."""
         if self.connection.in_transaction:
             self.connection.execute("COMMIT")
-        return verify_home(self.home, key=self.key if pinned else None)
+        put_back(self.connection)
+        try:
+            return verify_home(self.home, key=self.key if pinned else None)
+        finally:
+            lift(self.connection)
 
 
 def verify_home(home: Path, *, key: PublicKey | None = None) -> Report:

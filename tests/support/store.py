@@ -24,7 +24,7 @@ from palyra.core.events import (
     WorkspaceRemoved,
 )
 from palyra.core.facts import NO_FACTS
-from palyra.core.ids import CallId
+from palyra.core.ids import CallId, LogId
 from palyra.core.lifecycle import CallState
 from palyra.core.session import BudgetLimits, Run, Session
 from palyra.core.transitions import (
@@ -40,7 +40,13 @@ from palyra.core.transitions import (
     RemoveWorkspace,
 )
 from palyra.core.workspace import Workspace
-from palyra.store.sqlite.ledger import Archive, Ledger
+from palyra.store.sqlite.ledger import (
+    DATABASE_NAME,
+    HEAD_NAME,
+    Archive,
+    Ledger,
+    keep_first_head,
+)
 from palyra.store.sqlite.schema import STEPS
 from palyra.trust.signing_key import SigningKey
 from tests.support.samples import (
@@ -89,11 +95,14 @@ def open_ledger(
     """Open a ledger as an instance of its own; ``series`` tells two of them apart."""
     home.mkdir(mode=0o700, exist_ok=True)
     clock = clock or FakeClock()
+    ids = CountedIds(clock, series=series)
+    if not (home / DATABASE_NAME).exists() and not (home / HEAD_NAME).exists():
+        keep_first_head(home, signer=signer, log_id=LogId(ids.ulid()))
     return Ledger.open(
         home,
         signer=signer,
         clock=clock,
-        ids=CountedIds(clock, series=series),
+        ids=ids,
         busy_timeout_ms=BUSY_TIMEOUT_MS,
     )
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from palyra.cli.frame import Frame, Group
-from palyra.cli.neutralise import line
-from palyra.cli.opening import loaded_settings
+from palyra.cli.neutralise import line, well_formed
+from palyra.cli.opening import known_home, loaded_settings
 from palyra.cli.output import Reply, Table
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def show(frame: Frame) -> Reply:
     """Show every key with its value and where it comes from."""
     import msgspec
 
-    home = frame.home
+    home = known_home(frame)
     values = _values(loaded_settings(frame))
     return Reply(
         document={
-            "home": str(home),
+            "home": well_formed(str(home)),
             "values": {name: {"value": value, "origin": origin} for name, value, origin in values},
         },
         text=(
@@ -79,10 +79,11 @@ def init(frame: Frame, *, force: bool) -> Reply:
     if frame.config_option is not None:
         path = Path(frame.config_option).absolute()
     else:
-        prepare_home(frame.home)
-        path = frame.home / CONFIG_NAME
+        home = known_home(frame)
+        prepare_home(home)
+        path = home / CONFIG_NAME
     _write(path, render_default_toml(), replace=force)
-    return Reply(document={"file": str(path)}, text=(f"wrote {line(str(path))}",))
+    return Reply(document={"file": well_formed(str(path))}, text=(f"wrote {line(str(path))}",))
 
 
 def _values(loaded: Loaded) -> list[tuple[str, object, str]]:
@@ -94,7 +95,7 @@ def _values(loaded: Loaded) -> list[tuple[str, object, str]]:
         value: object = loaded.settings
         for step in name.split("."):
             value = getattr(value, step)
-        values.append((name, value, loaded.origins[name]))
+        values.append((name, value, well_formed(loaded.origins[name])))
     return values
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from palyra.cli.neutralise import line
+from palyra.cli.neutralise import line, well_formed
 from palyra.cli.output import Reply
 from palyra.core.errors import MEANINGS, Code, PalyraError
 from palyra.surfaces.status import EXITS
@@ -55,8 +55,8 @@ def error_reply(
         document={
             "error": {
                 "code": code.value,
-                "message": _unicode(message),
-                "hint": _unicode(hint),
+                "message": well_formed(message),
+                "hint": well_formed(hint),
                 "details": {name: _plain(value) for name, value in (details or {}).items()},
             }
         },
@@ -92,9 +92,4 @@ def _usage_hint(error: click.UsageError) -> str:
 
 
 def _plain(value: object) -> object:
-    return _unicode(value) if isinstance(value, str) else value
-
-
-def _unicode(text: str) -> str:
-    """Return ``text`` without the halves of surrogates that stand for undecodable bytes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return well_formed(value) if isinstance(value, str) else value

@@ -112,7 +112,8 @@ def verify(frame: Frame, *, quick: bool, key: str | None, holds: tuple[str, ...]
                 progress=lambda done, total: frame.output.progress(f"{done} of {total} entries"),
             )
     except StoreError as error:
-        if error.code is not Code.STORE_CORRUPT:
+        is_gone = error.code is Code.STORE_UNREACHABLE and _has_key(frame)
+        if error.code is not Code.STORE_CORRUPT and not is_gone:
             raise
         # To any other command the store is out of reach; to this one it is the finding.
         return error_reply(
@@ -228,6 +229,14 @@ def _expected_key(frame: Frame, path: str | None) -> PublicKey | None:
     if path is None and not beside.exists():
         return None
     return PublicKey.from_pem(read_file(path if path is not None else str(beside)))
+
+
+def _has_key(frame: Frame) -> bool:
+    """Say whether there was a journal here: its key is written before it and never removed."""
+    from palyra.daemon.compose import KEYS_NAME
+    from palyra.trust.signing_key import KEY_NAME
+
+    return (frame.home / KEYS_NAME / KEY_NAME).exists()
 
 
 def _held_head(path: str) -> SignedHead:

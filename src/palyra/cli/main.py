@@ -94,7 +94,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:  # noqa: BLE001 - nothing else may reach a person
-        output.as_json = False  # a document may have begun; a second one would spoil it
+        if isinstance(answer, Stream) or isinstance(error, OSError):
+            output.as_json = False  # a document may have begun; a second one would spoil it
         return output.tell(_fault(error, frame))
 
 

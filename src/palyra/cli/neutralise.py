@@ -3,7 +3,9 @@
 
 What is invisible, moves the cursor, changes colours or turns the direction of writing becomes its
 JSON escape. Escaping in this way changes no value within JSON, so documents pass through here too.
-Look-alike letters are not told apart.
+Look-alike letters are not told apart. Letters of scripts that are written from right to left stay
+as they are, though a terminal may show the parts of their line in another order: names in these
+scripts must remain readable.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ _INVISIBLE = frozenset(
         *range(0x180B, 0x1810),  # Mongolian selectors
         *range(0xFE00, 0xFE10),  # variation selectors, and their supplement
         *range(0xE0100, 0xE01F0),
+        0x13441,  # Egyptian blanks
+        0x13442,
+        0x16FE4,  # Khitan filler
+        0x1D159,  # musical null notehead
     )
 )
 _LAST_OF_BMP = 0xFFFF
@@ -37,6 +43,11 @@ def line(text: str) -> str:
 def block(text: str) -> str:
     """Return ``text`` with its line breaks, and with nothing else hidden."""
     return "\n".join(line(each) for each in text.split("\n"))
+
+
+def well_formed(text: str) -> str:
+    """Return ``text`` without the halves of surrogates that stand for undecodable bytes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _is_plain(character: str) -> bool:

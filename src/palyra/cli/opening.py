@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
 
     from palyra.cli.frame import Frame
     from palyra.daemon.embedded import EmbeddedGate
@@ -16,12 +18,45 @@ if TYPE_CHECKING:
 
 Told = TypeVar("Told")
 
+_SHOWN_CHARACTERS = 120
+_OTHER_HOME = "name another state directory: --home DIR, or PALYRA_HOME"
+
+
+def known_home(frame: Frame) -> Path:
+    """Return the state directory, existing or not, if there can be one of that name.
+
+    Raises:
+        ConfigError: there cannot.
+    """
+    from palyra.core.errors import Code, ConfigError
+    from palyra.daemon.settings import CONFIG_NAME
+
+    try:
+        home = frame.home
+    except OSError as error:
+        raise ConfigError(
+            Code.HOME_UNSAFE,
+            f"the state directory is relative to the current directory: {error.strerror}",
+            hint=_OTHER_HOME,
+        ) from error
+    try:
+        (home / CONFIG_NAME).lstat()
+    except ValueError as error:
+        raise ConfigError(Code.HOME_UNSAFE, f"{home} is not a path", hint=_OTHER_HOME) from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            shown = f"{str(home)[:_SHOWN_CHARACTERS]}..."
+            raise ConfigError(
+                Code.HOME_UNSAFE, f"the name of {shown} is too long", hint=_OTHER_HOME
+            ) from error
+    return home
+
 
 def loaded_settings(frame: Frame) -> Loaded:
     """Return the configuration in force."""
     from palyra.daemon.settings import load
 
-    return load(frame.home, frame.config_option, frame.environ)
+    return load(known_home(frame), frame.config_option, frame.environ)
 
 
 @contextmanager
@@ -30,7 +65,7 @@ def opened_archive(frame: Frame) -> Iterator[Archive]:
     from palyra.store.sqlite.ledger import Archive
 
     busy_timeout_ms = loaded_settings(frame).settings.store.busy_timeout_ms
-    archive = Archive(frame.home, busy_timeout_ms=busy_timeout_ms)
+    archive = Archive(_store_home(frame), busy_timeout_ms=busy_timeout_ms)
     try:
         yield archive
     finally:
@@ -44,6 +79,7 @@ def through_gate(frame: Frame, act: Callable[[EmbeddedGate], Awaitable[Told]]) -
 
     from palyra.daemon.embedded import EmbeddedGate
 
+    _store_home(frame)
     if frame.is_verbose:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     else:
@@ -57,3 +93,17 @@ def through_gate(frame: Frame, act: Callable[[EmbeddedGate], Awaitable[Told]]) -
             return await act(gate)
 
     return asyncio.run(within())
+
+
+def _store_home(frame: Frame) -> Path:
+    """Return the state directory, if its name is one that the store can open."""
+    from palyra.core.errors import Code, ConfigError
+
+    home = known_home(frame)
+    try:
+        str(home).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            Code.HOME_UNSAFE, f"the name of {home} is not UTF-8", hint=_OTHER_HOME
+        ) from error
+    return home

@@ -44,7 +44,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     arguments: msgspec.Raw
     """Canonical JSON: what is hashed, decided and executed are these bytes."""
     journaled_arguments: msgspec.Raw
-    """The same with secret fields as salted commitments and long texts as digests."""
+    """The same with secret fields as keyed commitments and long texts as digests."""
     facts: Facts
     workspace: Workspace | None
     call_digest: CallDigest

@@ -4,6 +4,8 @@
 A file of this table makes other programs run code or change their rules: an agent that could
 write it would step around the boundary the next time a person types ``git commit``. Names match at
 any depth, folded the way careless file systems fold them: case, Unicode form, invisible characters.
+What git takes for a repository without being told is known by its contents instead: see
+:func:`is_repository`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Danger(StrEnum):
@@ -52,6 +57,10 @@ _BY_DANGER: dict[Danger, tuple[str, ...]] = {
         ".pre-commit-config.yaml",
         ".pre-commit-hooks.yaml",
         "lefthook.yml",
+        "lefthook.yaml",
+        ".lefthook.yml",
+        ".lefthook.yaml",
+        *(f"git~{number}" for number in range(1, 10)),  # short names of .git on Windows
     ),
     Danger.CONTINUOUS_INTEGRATION: (
         ".github/workflows",
@@ -72,6 +81,7 @@ _BY_DANGER: dict[Danger, tuple[str, ...]] = {
     Danger.AGENT: (
         ".claude",
         "claude.md",
+        "claude.local.md",
         "agents.md",
         "gemini.md",
         ".codex",
@@ -89,6 +99,14 @@ _BY_DANGER: dict[Danger, tuple[str, ...]] = {
         ".mcp.json",
         "mcp.json",
         ".github/copilot-instructions.md",
+        ".github/instructions",
+        ".github/prompts",
+        ".github/chatmodes",
+        ".opencode",
+        "opencode.json",
+        ".amazonq",
+        ".qwen",
+        ".junie",
         ".palyra",
         "palyra.toml",
     ),
@@ -106,7 +124,8 @@ _BY_DANGER: dict[Danger, tuple[str, ...]] = {
         ".editorconfig-hooks",
         ".zed",
         ".fleet",
-        ".sublime-project",
+        ".gdbinit",
+        ".lldbinit",
     ),
     Danger.SHELL: (
         ".envrc",
@@ -147,11 +166,29 @@ _BY_DANGER: dict[Danger, tuple[str, ...]] = {
         ".gitconfig",
         ".config/git",
         ".mise.toml",
+        ".mise",
+        "mise.toml",
+        ".config/mise",
+        ".yarn/releases",
+        ".yarn/plugins",
         ".tool-versions",
         "sitecustomize.py",
         "usercustomize.py",
     ),
 }
+
+PROTECTED_SUFFIXES: dict[str, Danger] = {
+    ".sublime-project": Danger.EDITOR,
+    ".code-workspace": Danger.EDITOR,
+    ".pth": Danger.PACKAGES,
+}
+
+REPOSITORY_HEAD = "HEAD"
+REPOSITORY_STORES = ("objects", "refs", "commondir")
+"""What git looks for beside a ``HEAD``; ``commondir`` names a folder that holds the others."""
+_REPOSITORY_NAMES = frozenset(
+    (REPOSITORY_HEAD.lower(), *REPOSITORY_STORES, "config", "config.worktree", "hooks")
+)
 
 PROTECTED_NAMES: tuple[ProtectedName, ...] = tuple(
     ProtectedName(components=tuple(name.split("/")), danger=danger)
@@ -169,7 +206,8 @@ def fold(component: str) -> str:
     """Return how the most careless file system would read a name.
 
     Case and compatibility forms are folded; invisible characters (which HFS+ and ext4 with
-    case folding ignore) and the trailing dots and spaces (which Windows drops) are removed.
+    case folding ignore), the names of alternate streams (``.git::$INDEX_ALLOCATION`` is ``.git``
+    on NTFS) and the trailing dots and spaces (which Windows drops) are removed.
     """
     # Upper case first: it also joins the dotless i to the i.
     text = unicodedata.normalize("NFKC", component).upper().casefold()
@@ -178,7 +216,7 @@ def fold(component: str) -> str:
         for character in _IGNORABLE.sub("", text)
         if unicodedata.category(character) != "Cf"
     )
-    return unicodedata.normalize("NFKC", text).rstrip(". ")
+    return unicodedata.normalize("NFKC", text).partition(":")[0].rstrip(". ")
 
 
 def protecting(components: tuple[str, ...]) -> Danger | None:
@@ -193,4 +231,35 @@ def protecting(components: tuple[str, ...]) -> Danger | None:
         for name in _BY_FIRST.get(component, ()):
             if folded[start : start + len(name.components)] == name.components:
                 return name.danger
+        for suffix, danger in PROTECTED_SUFFIXES.items():
+            if component.endswith(suffix):
+                return danger
     return None
+
+
+def leading_to_protected(components: tuple[str, ...]) -> Danger | None:
+    """Return why the folder may not be a root: it ends with the beginning of a protected name.
+
+    Below a root ``.config``, the protected ``.config/systemd`` would be an ordinary ``systemd``.
+    """
+    folded = tuple(fold(component) for component in components)
+    for name in PROTECTED_NAMES:
+        for length in range(1, len(name.components)):
+            if folded[-length:] == name.components[:length]:
+                return name.danger
+    return None
+
+
+def is_of_repository(component: str) -> bool:
+    """Say whether git takes something of this name, in a repository, for a part of it."""
+    return fold(component) in _REPOSITORY_NAMES
+
+
+def is_repository(names: Iterable[str]) -> bool:
+    """Say whether git could take a folder that holds ``names`` for a repository.
+
+    Git then runs code from its ``config`` and ``hooks``, without any ``.git``. Git wants both
+    ``objects`` and ``refs``; one of them is enough here, so that the other cannot follow later.
+    """
+    folded = {fold(name) for name in names}
+    return REPOSITORY_HEAD.lower() in folded and not folded.isdisjoint(REPOSITORY_STORES)

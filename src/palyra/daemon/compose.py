@@ -16,6 +16,7 @@ import msgspec
 from palyra.core.canonical import canonicalize
 from palyra.core.errors import Code, IntegrityError
 from palyra.core.events import ConfigApplied
+from palyra.core.ids import LogId
 from palyra.core.transitions import Note
 from palyra.daemon.clock import SystemClock, UlidSource
 from palyra.daemon.function_body import function_body
@@ -43,8 +44,9 @@ from palyra.flow.seal.admissions import Admissions
 from palyra.flow.seal.attest import Attestor
 from palyra.flow.seal.recall import Recall
 from palyra.flow.seal.scribe import Scribe
+from palyra.store.head_file import read_kept_head
 from palyra.store.instances import starting
-from palyra.store.sqlite.ledger import DATABASE_NAME, Ledger
+from palyra.store.sqlite.ledger import DATABASE_NAME, HEAD_NAME, Ledger, keep_first_head
 from palyra.tools.built_in import BUILT_IN_TOOLS
 from palyra.tools.catalogue import Catalogue
 from palyra.tools.function import FunctionTool
@@ -107,7 +109,7 @@ def compose(
     catalogue = Catalogue((*BUILT_IN_TOOLS, *(tool.manifest for tool in tools)))
     prepare_home(home)
     with starting(home):
-        signer = _signing_key(home)
+        signer = signing_key(home, ids=ids)
         ledger = Ledger.open(
             home,
             signer=signer,
@@ -144,6 +146,7 @@ def compose(
             ids=ids,
             max_depth=settings.tool_call.max_depth,
             execution_timeout_ms=settings.tool_call.execution_timeout_ms,
+            commitment_key=signer.derive("palyra.commitment.v1"),
         ),
         decider=Decider(engine=policy, store=ledger, limits=limits),
         resolver=Resolver(reviewer or Unattended()),
@@ -178,15 +181,20 @@ def user_homes() -> tuple[Path, ...]:
     return tuple(sorted(homes))
 
 
-def _signing_key(home: Path) -> SigningKey:
+def signing_key(home: Path, *, ids: IdSource) -> SigningKey:
     """Return the key; a new one only where there is no journal yet."""
     folder = home / KEYS_NAME
     key = SigningKey.load(folder)
     if key is not None:
+        if read_kept_head(home / HEAD_NAME) is None:
+            raise IntegrityError(Code.JOURNAL_HEAD_MISSING)
         return key
     if (home / DATABASE_NAME).exists():
         raise IntegrityError(Code.KEY_MISSING)
-    return SigningKey.create(folder)
+    key = SigningKey.generate()
+    keep_first_head(home, signer=key, log_id=LogId(ids.ulid()))
+    key.save(folder)
+    return key
 
 
 def _apply_configuration(ledger: Ledger, settings: Settings, policy: PolicyEngine) -> None:

@@ -54,7 +54,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         """
         try:
             return msgspec.convert(value, self.type, strict=True)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, RecursionError, UnicodeError) as error:
             raise ConfigError(
                 Code.CONFIG_INVALID,
                 f"{origin}: {self.name} is not {self.expected}",
@@ -87,9 +87,20 @@ def keys_of(settings: type[msgspec.Struct], *, section: str = "") -> Iterator[Ke
 
 
 def _list(text: str) -> object:
+    if not _is_unicode(text):
+        return text
     if text.lstrip().startswith("["):
         try:
             return msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return text
     return [item.strip() for item in text.split(",")] if text.strip() else []
+
+
+def _is_unicode(text: str) -> bool:
+    """Say whether ``text`` holds no half of a surrogate, which stands for an undecodable byte."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

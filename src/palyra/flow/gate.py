@@ -21,6 +21,7 @@ from palyra.core.lifecycle import CallState
 from palyra.core.proposal import CallRequest, Malformed, Proposal
 from palyra.core.result import CallResult, call_result
 from palyra.flow.intake.receive import Parent, Receiver
+from palyra.flow.intake.renew import renew
 from palyra.flow.seal.scribe import CallEffects, Scribe
 
 if TYPE_CHECKING:
@@ -82,16 +83,19 @@ class Gate:
     ) -> CallResult:
         """Go on with a pending call once its question is answered; tell an ended one again."""
         record = self.recall.record(call_id)
-        self.sessions.run(record.run_id, credential=credential, otherwise=Code.CALL_UNKNOWN)  # I14
-        proposal, approval_id = record.kept_proposal, record.approval_id
-        if not wait or proposal is None or approval_id is None:
+        run = self.sessions.run(record.run_id, credential=credential, otherwise=Code.CALL_UNKNOWN)
+        kept, approval_id = record.kept_proposal, record.approval_id
+        if not wait or kept is None or approval_id is None:
             return await self.recall.tell(call_id)
-        with self.clocks.standing(proposal.parent_call_id):
+        with self.clocks.standing(kept.parent_call_id):
             answer = await self.resolver.wait(approval_id)
+        proposal = self.recall.as_decided(renew(self.receiver, kept, run=run), call_id=call_id)
         return await self.walks.drive(self._settle(proposal, answer, credential))
 
     def dry_run(self, request: CallRequest, *, credential: Credential) -> CallResult:
         """Decide only: nothing is executed, charged or journaled, not even a run of its own."""
+        if self.rate.take(credential.principal):
+            raise NotPermittedError(Code.RATE_LIMITED)
         _, run = self.sessions.issue(credential)
         if request.run_id:
             run = self.sessions.run(request.run_id, credential=credential)

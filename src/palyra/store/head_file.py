@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
@@ -26,15 +28,26 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _decoder = msgspec.json.Decoder(SignedHead)
 
 
+IsGenuine = Callable[[SignedHead], bool]
+
+
+def _any_head(_: SignedHead) -> bool:
+    """Take every head for genuine: only whoever holds the key can tell, and only it writes."""
+    return True
+
+
 class HeadFile:
     """The file of the kept head. Open it once per process."""
 
-    def __init__(self, descriptor: int, *, path: Path) -> None:
+    def __init__(self, descriptor: int, *, path: Path, is_genuine: IsGenuine = _any_head) -> None:
         self._descriptor = descriptor
         self._path = path
+        self._is_genuine = is_genuine
+        self._seen: tuple[bytes, bytes] | None = None
+        self._indices = (-1, -1)
 
     @classmethod
-    def open(cls, path: Path) -> Self:
+    def open(cls, path: Path, *, is_genuine: IsGenuine = _any_head) -> Self:
         """Open the file, creating it blank if it is missing.
 
         Its full size is written at once: a disk that is full later cannot refuse a head.
@@ -44,7 +57,7 @@ class HeadFile:
             descriptor = os.open(path, flags, 0o600)
             if os.fstat(descriptor).st_size == 0:
                 os.pwrite(descriptor, b" " * (_SLOT_BYTES * _SLOTS), 0)
-            return cls(descriptor, path=path)
+            return cls(descriptor, path=path, is_genuine=is_genuine)
         except OSError as error:
             raise StoreError(
                 Code.STORE_READ_ONLY, f"the kept head {path} cannot be opened: {error.strerror}"
@@ -64,11 +77,20 @@ class HeadFile:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
             try:
-                first, second = (_index_of(slot) for slot in self._slots())
+                slots = self._slots()
+                if slots != self._seen:  # somebody else wrote; believe only genuine heads
+                    self._indices = (self._index_of(slots[0]), self._index_of(slots[1]))
+                first, second = self._indices
                 if max(first, second) >= index:
+                    self._seen = slots
                     return
-                spare = 0 if first <= second else _SLOT_BYTES
-                os.pwrite(self._descriptor, _slot(signed), spare)
+                written = _slot(signed)
+                if first <= second:
+                    os.pwrite(self._descriptor, written, 0)
+                    self._seen, self._indices = (written, slots[1]), (index, second)
+                else:
+                    os.pwrite(self._descriptor, written, _SLOT_BYTES)
+                    self._seen, self._indices = (slots[0], written), (first, index)
             finally:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         except OSError as error:
@@ -84,6 +106,11 @@ class HeadFile:
         """Close the file."""
         os.close(self._descriptor)
 
+    def _index_of(self, slot: bytes) -> int:
+        """Return the index of a genuine head; anything else may be overwritten."""
+        head = _decode(slot)
+        return head.head.index if head is not None and self._is_genuine(head) else -1
+
     def _slots(self) -> tuple[bytes, bytes]:
         text = os.pread(self._descriptor, _SLOT_BYTES * _SLOTS, 0)
         return text[:_SLOT_BYTES], text[_SLOT_BYTES:]
@@ -92,7 +119,8 @@ class HeadFile:
 def read_kept_head(path: Path) -> SignedHead | None:
     """Return the newest head in the file at ``path``, without creating or changing it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(path, flags)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -101,6 +129,8 @@ def read_kept_head(path: Path) -> SignedHead | None:
         ) from error
     head_file = HeadFile(descriptor, path=path)
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise StoreError(Code.STORE_CORRUPT, f"the kept head {path} is not a regular file")
         return head_file.read()
     finally:
         head_file.close()
@@ -118,16 +148,10 @@ def newest_head_in(content: bytes) -> SignedHead | None:
     return max(heads, key=lambda signed: signed.head.index, default=None)
 
 
-def _index_of(slot: bytes) -> int:
-    """Return the index that a slot begins with, so that writing needs no parsing."""
-    digits = slot[:_INDEX_DIGITS]
-    return int(digits) if digits.isdigit() else -1
-
-
 def _decode(slot: bytes) -> SignedHead | None:
     """Read a slot back; an empty, torn or otherwise written one holds nothing."""
     try:
         head = _decoder.decode(slot[_INDEX_DIGITS:])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return head if slot == _slot(head) else None

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from palyra.core.errors import Code, StoreError
-from palyra.core.ids import InstanceId
+from palyra.core.ids import InstanceId, is_ulid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +73,8 @@ def starting(home: Path) -> Iterator[None]:
 
 def is_alive(folder: Path, instance_id: InstanceId) -> bool:
     """Say whether the process of ``instance_id`` still runs; forget it if it does not."""
+    if not is_ulid(instance_id):  # never a path of somebody's choice
+        return False
     path = folder / f"{instance_id}.lock"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -66,7 +66,10 @@ def _parts(kind: inspect.Type) -> Iterator[tuple[inspect.Type, str]]:
         case inspect.DictType():
             yield kind.key_type, ""  # a secret key hides the whole object
             yield kind.value_type, "/*"
-        case inspect.StructType(array_like=True) | inspect.NamedTupleType():
+        case inspect.StructType(array_like=True):
+            first = 0 if kind.tag is None else 1  # the tag is the first item
+            yield from ((each.type, f"/{index}") for index, each in enumerate(kind.fields, first))
+        case inspect.NamedTupleType():
             yield from ((each.type, f"/{index}") for index, each in enumerate(kind.fields))
         case inspect.StructType() | inspect.DataclassType() | inspect.TypedDictType():
             yield from ((each.type, f"/{_step(each.encode_name)}") for each in kind.fields)

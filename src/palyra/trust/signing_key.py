@@ -9,6 +9,8 @@ import stat
 from typing import TYPE_CHECKING, Final, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 KEY_NAME: Final = "journal.key"
 PUBLIC_KEY_NAME: Final = "journal.pub"
 _MOST_BYTES: Final = 4096
+_DERIVED_BYTES: Final = 32
 
 
 class SigningKey:
@@ -38,17 +41,20 @@ class SigningKey:
         self.key_id = key_id_of(self.public_key)
 
     @classmethod
-    def create(cls, folder: Path) -> Self:
-        """Create the key and write it durably, with its public half beside it.
+    def generate(cls) -> Self:
+        """Make a new key, in memory alone."""
+        return cls(Ed25519PrivateKey.generate())
+
+    def save(self, folder: Path) -> None:
+        """Write a new key durably, with its public half beside it.
 
         The key comes last and whole, so that a crash leaves either everything or no key. The
         caller holds the lock under which the state directory is set up.
         """
-        key = cls(Ed25519PrivateKey.generate())
-        pem = key._private.private_bytes(  # the one place where it leaves memory
+        pem = self._private.private_bytes(  # the one place where it leaves memory
             Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
         )
-        public = key._private.public_key().public_bytes(
+        public = self._private.public_key().public_bytes(
             Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
         )
         try:
@@ -61,7 +67,6 @@ class SigningKey:
             raise IntegrityError(
                 Code.KEY_UNREADABLE, f"the signing key cannot be written: {error.strerror}"
             ) from error
-        return key
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
@@ -93,6 +98,14 @@ class SigningKey:
     def sign(self, message: bytes) -> bytes:
         """Return the Ed25519 signature of ``message``."""
         return self._private.sign(message)
+
+    def derive(self, label: str) -> bytes:
+        """Return the 32-byte key that belongs to ``label``: always the same, and of no other use.
+
+        It says nothing about the signing key, nor about the keys of other labels.
+        """
+        derivation = HKDF(algorithm=SHA256(), length=_DERIVED_BYTES, salt=None, info=label.encode())
+        return derivation.derive(self._private.private_bytes_raw())
 
 
 def key_id_of(public_key: bytes) -> KeyId:

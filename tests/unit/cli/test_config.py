@@ -83,3 +83,28 @@ def test_init_writes_where_it_is_told(palyra: CommandLine, tmp_path: Path) -> No
 def test_init_where_nothing_can_be_written(palyra: CommandLine) -> None:
     ran = palyra.json("config", "init", "--config", "/nowhere/mine.toml")
     assert (ran.status, ran.document["error"]["code"]) == (2, "config.unreadable")
+
+
+def test_a_home_that_is_no_text_is_shown_escaped(
+    palyra: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = f"{tmp_path}/\udcff"
+    monkeypatch.setenv("PALYRA_HOME", home)
+    file = f"{tmp_path}/\\udcff/palyra.toml"
+    assert palyra.json("config", "init").document == {"file": file}
+    assert palyra.json("config", "check").status == 0
+    Path(home, "palyra.toml").write_text("[tool_call]\nmax_depth = 2\n")
+    document = palyra.json("config", "show").document
+    assert document["home"] == f"{tmp_path}/\\udcff"
+    assert document["values"]["tool_call.max_depth"]["origin"] == f"file {file}"
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 5000, '["\udcff"]', "a,\udcff"], ids=["nested", "a-byte-in-a-list", "a-byte"]
+)
+def test_a_list_that_cannot_be_read_is_a_wrong_value(
+    palyra: CommandLine, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("PALYRA_TOOL_CALL__ALLOWED_TOOLS", text)
+    ran = palyra.json("config", "show")
+    assert (ran.status, ran.document["error"]["code"]) == (2, "config.invalid")

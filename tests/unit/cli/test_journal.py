@@ -10,6 +10,7 @@ from palyra.cli.journal import _report_reply
 from palyra.core.errors import Code, StoreError
 from palyra.flow.seal import verify
 from palyra.flow.seal.verify import Problem, Report
+from tests.support.append_only import lifted
 from tests.support.command_line import CommandLine
 
 
@@ -22,7 +23,8 @@ def call(palyra: CommandLine) -> str:
 
 def tamper(palyra: CommandLine, statement: str) -> None:
     connection = apsw.Connection(str(palyra.home / "palyra.db"))
-    connection.execute(f"DROP TRIGGER journal_is_append_only_update; {statement}")
+    with lifted(connection):
+        connection.execute(statement)
     connection.close()
 
 

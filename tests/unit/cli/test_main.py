@@ -8,7 +8,7 @@ import pytest
 
 from palyra import __version__
 from palyra.cli.main import NOUNS, ROOT
-from palyra.cli.output import Output, Stream
+from palyra.cli.output import Output, Reply, Stream
 from tests.support.command_line import CommandLine
 
 HEAVY = ("apsw", "asyncio", "cryptography", "jsonschema_rs", "msgspec", "rich")
@@ -127,3 +127,27 @@ def test_python_m_palyra_is_palyra(tmp_path: Path) -> None:
     )
     assert ran.returncode == 2
     assert ran.stderr.startswith("palyra: no such command 'nope'\n")
+
+
+def test_a_document_that_has_no_json_form_is_an_error_document(
+    palyra: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ROOT, "invoke", lambda _: Reply(document={"a": "\udcff"}, text=()))
+    ran = palyra.json("tools", "list")
+    assert ran.status == 1
+    assert ran.document["error"]["code"] == "internal.fault"
+
+
+def test_closed_standard_input_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "key").touch()
+    ran = subprocess.run(
+        ["/bin/sh", "-c", '"$0" -m palyra attest verify - --key key --json <&-', sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        cwd=tmp_path,
+        env={"PALYRA_HOME": str(tmp_path)},
+    )
+    assert (ran.returncode, ran.stderr) == (2, "")
+    assert '"usage.invalid"' in ran.stdout

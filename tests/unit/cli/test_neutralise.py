@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palyra.cli.neutralise import block, line
+from palyra.cli.neutralise import block, line, well_formed
 
 
 @pytest.mark.invariant("I12")
@@ -31,6 +31,12 @@ from palyra.cli.neutralise import block, line
         pytest.param("\U000e0041", "\\udb40\\udc41", id="a-tag"),
         pytest.param("\U000e0100", "\\udb40\\udd00", id="a-supplementary-selector"),
         pytest.param("a\u00a0b", "a\\u00a0b", id="a-space-that-is-none"),
+        pytest.param("\u115f\u1160\uffa0", "\\u115f\\u1160\\uffa0", id="other-fillers"),
+        pytest.param("\u2800", "\\u2800", id="a-braille-blank"),
+        pytest.param("\U0001d159", "\\ud834\\udd59", id="a-null-notehead"),
+        pytest.param("\U00016fe4", "\\ud81b\\udfe4", id="a-khitan-filler"),
+        pytest.param("\U00013441", "\\ud80d\\udc41", id="an-egyptian-blank"),
+        pytest.param("a \u05d0 b", "a \u05d0 b", id="right-to-left-letters-stay"),
         pytest.param("\udcff", "\\udcff", id="an-undecodable-byte"),
     ],
 )
@@ -53,3 +59,7 @@ def test_no_character_that_hides_or_moves_anything_is_left() -> None:
 def test_json_means_the_same_afterwards(text: str) -> None:
     written = json.dumps(text, ensure_ascii=False)
     assert json.loads(line(written)) == text
+
+
+def test_text_that_has_a_unicode_form() -> None:
+    assert well_formed("a\udcff\u00e9") == "a\\udcff\u00e9"

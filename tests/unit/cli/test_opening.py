@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import logging
 import os
+from pathlib import Path
 
 import pytest
 
 from palyra.cli.frame import Frame
-from palyra.cli.opening import loaded_settings, opened_archive, through_gate
+from palyra.cli.opening import known_home, loaded_settings, opened_archive, through_gate
 from palyra.cli.output import Output
 from palyra.core.errors import Code, ConfigError, StoreError
 from palyra.daemon.embedded import EmbeddedGate
@@ -52,3 +53,40 @@ def test_the_log_is_for_those_who_ask(
     frame.is_verbose = is_verbose
     through_gate(frame, size)
     assert bool(asked) is is_verbose
+
+
+@pytest.mark.parametrize(
+    "home",
+    [
+        pytest.param("/" + "x" * 300, id="a-long-name"),
+        pytest.param("/x" * 3000, id="a-long-path"),
+        pytest.param("/x\0y", id="no-path"),
+    ],
+)
+def test_a_home_that_cannot_be_is_refused(frame: Frame, home: str) -> None:
+    frame.home_option = home
+    for act in (known_home, loaded_settings, lambda frame: through_gate(frame, size)):
+        with pytest.raises(ConfigError) as caught:
+            act(frame)
+        assert caught.value.code is Code.HOME_UNSAFE
+        assert len(caught.value.message) < 300
+
+
+def test_a_relative_home_needs_a_current_directory(
+    frame: Frame, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    frame.home_option = "state"
+    with pytest.raises(ConfigError) as caught:
+        loaded_settings(frame)
+    assert caught.value.code is Code.HOME_UNSAFE
+
+
+def test_a_home_that_is_no_text_holds_no_store(frame: Frame, tmp_path: Path) -> None:
+    frame.home_option = f"{tmp_path}/\udcff"
+    with pytest.raises(ConfigError, match="is not UTF-8"):
+        through_gate(frame, size)
+    with pytest.raises(ConfigError, match="is not UTF-8"), opened_archive(frame):
+        pass

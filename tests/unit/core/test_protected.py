@@ -7,6 +7,9 @@ from palyra.core.protected import (
     Danger,
     ProtectedName,
     fold,
+    is_of_repository,
+    is_repository,
+    leading_to_protected,
     protecting,
 )
 
@@ -52,6 +55,22 @@ def test_every_name_is_protected_at_the_top_and_below_anything(name: ProtectedNa
         (f"{STAGING_PREFIX}01ABC/file", Danger.BOUNDARY),
         (f"a/{STAGING_PREFIX.upper()}", Danger.BOUNDARY),
         ("palyra.toml", Danger.AGENT),
+        ("app.sublime-project", Danger.EDITOR),
+        ("sub/App.Code-Workspace", Danger.EDITOR),
+        ("lib/site-packages/x.pth", Danger.PACKAGES),
+        ("x.PTH. ", Danger.PACKAGES),
+        ("GIT~1/config", Danger.VERSION_CONTROL),
+        ("git~9", Danger.VERSION_CONTROL),
+        (".git::$INDEX_ALLOCATION/config", Danger.VERSION_CONTROL),
+        (".git .:x/config", Danger.VERSION_CONTROL),
+        (".envrc:$DATA", Danger.SHELL),
+        (".envrc\uff1a$DATA", Danger.SHELL),
+        ("x.pth::$DATA", Danger.PACKAGES),
+        ("CLAUDE.local.md", Danger.AGENT),
+        (".github/prompts/x.prompt.md", Danger.AGENT),
+        ("mise.toml", Danger.PACKAGES),
+        (".yarn/releases/yarn.cjs", Danger.PACKAGES),
+        (".gdbinit", Danger.EDITOR),
     ],
 )
 def test_protected_paths(path: str, danger: Danger) -> None:
@@ -69,6 +88,14 @@ def test_protected_paths(path: str, danger: Danger) -> None:
         ".config/other",
         "my.git",
         "claude.md.txt",
+        "conftest.py",
+        "git~",
+        "git~10",
+        "x.pth.py",
+        "12:30.txt",
+        ".yarn/cache/x.zip",
+        "HEAD",
+        "config",
         "a",
         ".",
         "",
@@ -92,8 +119,49 @@ def test_nothing_is_not_protected() -> None:
         ("e\u0301", "\u00e9"),
         ("\u200b", ""),
         ("\ufeff", ""),
+        ("a. :stream", "a"),
     ],
     ids=ascii,
 )
 def test_fold(name: str, folded: str) -> None:
     assert fold(name) == folded
+
+
+@pytest.mark.invariant("I10")
+@pytest.mark.parametrize(
+    ("path", "danger"),
+    [
+        ("home/user/.config", Danger.SHELL),
+        ("p/.GitHub", Danger.CONTINUOUS_INTEGRATION),
+        (".local", Danger.SHELL),
+        (".cargo", Danger.PACKAGES),
+        (".yarn", Danger.PACKAGES),
+        (".config/other", None),
+        ("project", None),
+        ("", None),
+    ],
+)
+def test_beginnings_of_protected_names(path: str, danger: Danger | None) -> None:
+    assert leading_to_protected(tuple(path.split("/"))) is danger
+    assert leading_to_protected(()) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "is_one"),
+    [
+        ("HEAD objects", True),
+        ("HEAD refs", True),
+        ("HEAD commondir", True),
+        ("head. OBJECTS", True),
+        ("HEAD config hooks", False),
+        ("objects refs config", False),
+        ("", False),
+    ],
+)
+def test_what_git_could_take_for_a_repository(names: str, is_one: bool) -> None:  # noqa: FBT001 - parametrised
+    assert is_repository(names.split()) is is_one
+
+
+def test_parts_of_a_repository() -> None:
+    assert all(map(is_of_repository, ("HEAD", "Config", "config.worktree", "hooks", "refs")))
+    assert not any(map(is_of_repository, ("config.toml", "worktree", "README")))

@@ -84,7 +84,22 @@ def test_list_of_anything_else_is_refused(value: object) -> None:
         (NAMES, '["a", "b"]', ["a", "b"]),
         (NAMES, "[]", []),
         (NAMES, "[broken", "[broken"),
+        (NAMES, "[" * 5000, "[" * 5000),
+        (NAMES, '["\udcff"]', '["\udcff"]'),
+        (NAMES, "a,\udcff", "a,\udcff"),
     ],
 )
 def test_text_of_a_variable(key: Key, text: str, value: object) -> None:
     assert key.parse(text) == value
+
+
+@pytest.mark.parametrize("key", [SIZE, NAMES], ids=lambda key: key.name)
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 5000, "[" * 5000 + "]" * 5000, '["\udcff"]', "\udcff", '["\\ud800"]'],
+    ids=["open-brackets", "nested-lists", "a-byte-in-a-list", "a-byte", "half-a-surrogate"],
+)
+def test_no_text_of_a_variable_is_more_than_a_wrong_value(key: Key, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        key.read(key.parse(text), origin="test")
+    assert caught.value.code is Code.CONFIG_INVALID

@@ -178,3 +178,32 @@ def test_a_slot_has_room_for_the_longest_head(head_file: HeadFile) -> None:
     signed = SignedHead(head=longest, key_id=KEY.key_id, signature="f" * 128)
     head_file.keep(signed)
     assert head_file.read() == signed
+
+
+@pytest.mark.invariant("I8")
+@pytest.mark.parametrize(
+    "forged", [b"9" * 20 + b" ", b"9" * 20 + b' {"head":{}}'], ids=["digits", "json"]
+)
+def test_a_slot_that_is_no_genuine_head_never_keeps_a_head_away(path: Path, forged: bytes) -> None:
+    file = HeadFile.open(path)
+    file.keep(head(1))
+    file.close()
+    content = path.read_bytes()
+    path.write_bytes(content[:1024] + forged.ljust(1024))
+    file = HeadFile.open(path)
+    file.keep(head(2))
+    assert file.read() == head(2)
+    file.close()
+
+
+@pytest.mark.invariant("I8")
+def test_a_head_of_somebody_else_never_keeps_a_head_away(path: Path) -> None:
+    foreign = HeadFile.open(path)
+    foreign.keep(head(99))
+    foreign.close()
+    file = HeadFile.open(path, is_genuine=lambda signed: signed.head.index != 99)
+    file.keep(head(1))
+    file.keep(head(2))
+    slots = path.read_bytes()
+    assert b'"index":99' not in slots
+    file.close()

@@ -19,7 +19,7 @@ from tests.support.ordinary_user import as_ordinary_user
 if TYPE_CHECKING:
     from pathlib import Path
 
-ONE, TWO = InstanceId("01J1"), InstanceId("01J2")
+ONE, TWO = InstanceId("01JCZK5M8N0000000000000071"), InstanceId("01JCZK5M8N0000000000000072")
 
 LIVING = """
 import sys
@@ -67,7 +67,9 @@ def test_a_killed_process_is_found_dead_and_forgotten(tmp_path: Path) -> None:
 @pytest.mark.invariant("I13")
 def test_the_killed_are_forgotten_when_the_next_one_starts(tmp_path: Path) -> None:
     for number in range(3):
-        killed = Instance.start(tmp_path, instance_id=InstanceId(f"01JKILLED{number}"))
+        killed = Instance.start(
+            tmp_path, instance_id=InstanceId(f"01JCZK5M8N000000000000009{number}")
+        )
         os.close(killed._descriptor)
     living = Instance.start(tmp_path, instance_id=ONE)
     last = Instance.start(tmp_path, instance_id=TWO)
@@ -133,3 +135,11 @@ def test_a_start_that_fails_lets_the_next_one_in(tmp_path: Path) -> None:
         raise ZeroDivisionError
     with (tmp_path / "start.lock").open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_what_is_no_id_of_ours_is_not_alive_and_nothing_is_touched(tmp_path: Path) -> None:
+    victim = tmp_path / "victim.lock"
+    victim.touch()
+    assert not is_alive(tmp_path / "instances", InstanceId(str(tmp_path / "victim")))
+    assert not is_alive(tmp_path, InstanceId("victim"))
+    assert victim.exists()

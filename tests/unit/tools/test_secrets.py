@@ -26,6 +26,15 @@ class InOrder(msgspec.Struct, array_like=True):
     password: SecretText
 
 
+class Tagged(msgspec.Struct, array_like=True, tag="login"):
+    user: str
+    password: SecretText
+
+
+class TaggedByZero(msgspec.Struct, array_like=True, tag=0):
+    password: SecretText
+
+
 @dataclass
 class Account:
     login: Login
@@ -72,6 +81,8 @@ class Tree(msgspec.Struct):
         (list[Login], ("/x/*/password",)),
         (Renamed, ("/x/a~1b~0c",)),
         (InOrder, ("/x/1",)),
+        (Tagged, ("/x/2",)),
+        (TaggedByZero, ("/x/1",)),
         (Account, ("/x/login/password",)),
         (Session, ("/x/token",)),
         (Pair, ("/x/1",)),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import hmac
 import os
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from palyra.core.ports import Signer
 
 
+def created_key(folder: Path) -> SigningKey:
+    key = SigningKey.generate()
+    key.save(folder)
+    return key
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "keys"
@@ -45,7 +52,7 @@ def private_pem(private: Ed25519PrivateKey | X25519PrivateKey, *, password: byte
 
 
 def test_a_created_key_is_loaded_again(folder: Path) -> None:
-    created = SigningKey.create(folder)
+    created = created_key(folder)
     loaded = SigningKey.load(folder)
     assert loaded is not None
     assert (loaded.key_id, loaded.public_key) == (created.key_id, created.public_key)
@@ -53,12 +60,12 @@ def test_a_created_key_is_loaded_again(folder: Path) -> None:
 
 
 def test_a_signature_is_the_public_keys(folder: Path) -> None:
-    key: Signer = SigningKey.create(folder)
+    key: Signer = created_key(folder)
     Ed25519PublicKey.from_public_bytes(key.public_key).verify(key.sign(b"message"), b"message")
 
 
 def test_the_public_half_is_beside_it(folder: Path) -> None:
-    key = SigningKey.create(folder)
+    key = created_key(folder)
     beside = PublicKey.from_pem((folder / PUBLIC_KEY_NAME).read_bytes())
     assert beside.key_id == key.key_id == key_id_of(key.public_key)
     assert key.key_id == content_sha256(key.public_key)
@@ -69,7 +76,7 @@ def test_the_public_half_is_beside_it(folder: Path) -> None:
 def test_only_its_owner_can_read_it(folder: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
-        SigningKey.create(folder)
+        created_key(folder)
     finally:
         os.umask(before)
     assert (folder / KEY_NAME).stat().st_mode & 0o777 == 0o600
@@ -77,7 +84,7 @@ def test_only_its_owner_can_read_it(folder: Path, umask: int) -> None:
 
 
 def test_there_are_no_other_files(folder: Path) -> None:
-    SigningKey.create(folder)
+    created_key(folder)
     assert sorted(path.name for path in folder.iterdir()) == [KEY_NAME, PUBLIC_KEY_NAME]
 
 
@@ -88,10 +95,10 @@ def test_no_key_is_no_key(folder: Path) -> None:
 
 
 def test_a_key_is_never_replaced(folder: Path) -> None:
-    SigningKey.create(folder)
+    created_key(folder)
     before = (folder / KEY_NAME).read_bytes()
     with pytest.raises(IntegrityError) as refused:
-        SigningKey.create(folder)
+        created_key(folder)
     assert refused.value.code is Code.KEY_UNREADABLE
     assert (folder / KEY_NAME).read_bytes() == before
 
@@ -101,7 +108,7 @@ def test_what_a_crash_left_of_an_earlier_attempt_is_no_hindrance(folder: Path, l
     folder.mkdir()
     (folder / left).write_bytes(b"half a k")
     assert SigningKey.load(folder) is None
-    key = SigningKey.create(folder)
+    key = created_key(folder)
     assert PublicKey.from_pem((folder / PUBLIC_KEY_NAME).read_bytes()).key_id == key.key_id
     assert sorted(path.name for path in folder.iterdir()) == [KEY_NAME, PUBLIC_KEY_NAME]
 
@@ -109,20 +116,20 @@ def test_what_a_crash_left_of_an_earlier_attempt_is_no_hindrance(folder: Path, l
 @pytest.mark.invariant("I10")
 @pytest.mark.parametrize("mode", [0o604, 0o640, 0o620, 0o602, 0o610, 0o666, 0o777])
 def test_a_key_that_others_may_touch_is_exposed(folder: Path, mode: int) -> None:
-    SigningKey.create(folder)
+    created_key(folder)
     (folder / KEY_NAME).chmod(mode)
     assert refusal(folder) is Code.KEY_EXPOSED
 
 
 def test_a_key_that_may_only_be_read_is_good(folder: Path) -> None:
-    SigningKey.create(folder)
+    created_key(folder)
     (folder / KEY_NAME).chmod(0o400)
     assert SigningKey.load(folder) is not None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_somebody_elses_key_is_exposed(folder: Path) -> None:
-    SigningKey.create(folder)
+    created_key(folder)
     os.chown(folder / KEY_NAME, 12345, 12345)
     assert refusal(folder) is Code.KEY_EXPOSED
 
@@ -165,14 +172,14 @@ def holding(content: bytes) -> Callable[[Path], object]:
 def test_what_is_not_a_plain_key_file_is_unreadable(
     folder: Path, change: Callable[[Path], object]
 ) -> None:
-    SigningKey.create(folder)
+    created_key(folder)
     change(folder / KEY_NAME)
     assert refusal(folder) is Code.KEY_UNREADABLE
 
 
 def test_a_key_that_may_not_be_read_is_unreadable() -> None:
     with as_ordinary_user() as home:
-        SigningKey.create(home / "keys")
+        created_key(home / "keys")
         (home / "keys" / KEY_NAME).chmod(0o000)
         assert refusal(home / "keys") is Code.KEY_UNREADABLE
 
@@ -181,14 +188,29 @@ def test_a_folder_that_cannot_be_written_gets_no_key() -> None:
     with as_ordinary_user() as home:
         home.chmod(0o500)
         with pytest.raises(IntegrityError) as refused:
-            SigningKey.create(home / "keys")
+            created_key(home / "keys")
         home.chmod(0o700)
     assert refused.value.code is Code.KEY_UNREADABLE
 
 
+def test_a_derived_key_is_hkdf_of_the_signing_key_and_the_label() -> None:
+    secret = bytes(range(32))
+    key = SigningKey(Ed25519PrivateKey.from_private_bytes(secret))
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    assert key.derive("a.v1") == hmac.digest(extracted, b"a.v1\x01", "sha256")
+
+
+@pytest.mark.invariant("I11")
+def test_derived_keys_last_and_differ_by_label_and_by_key(folder: Path) -> None:
+    key, loaded = created_key(folder), SigningKey.load(folder)
+    assert loaded is not None
+    assert key.derive("a") == loaded.derive("a")
+    assert len({key.derive("a"), key.derive("b"), SigningKey.generate().derive("a")}) == 3
+
+
 @pytest.mark.invariant("I11")
 def test_the_private_key_does_not_show(folder: Path) -> None:
-    key = SigningKey.create(folder)
+    key = created_key(folder)
     secret = (folder / KEY_NAME).read_text().splitlines()[1]
     assert secret not in repr(key)
     assert "PRIVATE" not in repr(key)

@@ -8,7 +8,6 @@ fixes the canonical bytes and digests that every later stage refers to. Decides 
 from __future__ import annotations
 
 import logging
-import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,14 +17,14 @@ from palyra.core.canonical import canonical_record, canonicalize
 from palyra.core.digest import PlanDigest, call_digest, plan_digest
 from palyra.core.errors import MEANINGS, Code, InputError, StoreError
 from palyra.core.execution import Executor
-from palyra.core.facts import NO_FACTS, Facts
+from palyra.core.facts import NO_FACTS, Facts, bounded
 from palyra.core.ids import CallId
 from palyra.core.manifest import ToolManifest, is_tool_name
 from palyra.core.proposal import CallRequest, Malformed, Proposal
 from palyra.core.strict_json import JsonLimits, decode
 from palyra.core.trace import trace_of
 from palyra.core.workspace import Workspace
-from palyra.flow.intake.redaction import journaled
+from palyra.flow.intake.redaction import committed, journaled, keyed_digest
 from palyra.flow.intake.schema import ArgumentSchema
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 _READ_BACK: Final = JsonLimits(max_bytes=1 << 26, max_depth=64)
-_SALT_BYTES: Final = 16
 _LONGEST_REQUEST_ID: Final = 128
 _UNNAMEABLE: Final = "(not a tool name)"
 
@@ -69,6 +67,7 @@ class Receiver:
         ids: IdSource,
         max_depth: int,
         execution_timeout_ms: int,
+        commitment_key: bytes,
     ) -> None:
         self._catalogue = catalogue
         self._store = store
@@ -76,6 +75,7 @@ class Receiver:
         self._ids = ids
         self._max_depth = max_depth
         self._execution_timeout_ms = execution_timeout_ms
+        self._commitment_key = commitment_key
         self._schemas: dict[str, ArgumentSchema] = {}
 
     def receive(
@@ -124,8 +124,11 @@ class Receiver:
             max_output_bytes=manifest.max_output_bytes,
             workspace=workspace,
         )
-        salt = os.urandom(_SALT_BYTES) if manifest.secret_fields else b""
-        kept = journaled(arguments, secret_fields=manifest.secret_fields, salt=salt)
+        secrets, key = manifest.secret_fields, self._commitment_key
+        kept = journaled(arguments, secret_fields=secrets, key=key)
+        identifying = canonical
+        if secrets:  # I11: a plain digest would help to guess them
+            identifying = canonicalize(committed(arguments, secret_fields=secrets, key=key))
         return Proposal(
             call_id=CallId(self._ids.ulid()),
             request_id=request.request_id,
@@ -145,7 +148,7 @@ class Receiver:
             facts=_facts(manifest, arguments),
             workspace=workspace,
             call_digest=call_digest(
-                tool=manifest.name, version=manifest.version, canonical_arguments=canonical
+                tool=manifest.name, version=manifest.version, canonical_arguments=identifying
             ),
             plan_digest=_digest_of(plan),
             timeout_ms=timeout_ms,
@@ -170,7 +173,12 @@ class Receiver:
 
     def _arguments(self, raw: bytes, manifest: ToolManifest) -> Mapping[str, Any]:
         limits = JsonLimits(max_bytes=manifest.max_input_bytes, max_depth=manifest.max_depth)
-        value = decode(raw, limits=limits)
+        try:
+            value = decode(raw, limits=limits)
+        except InputError as error:
+            if manifest.secret_fields:  # I11: its message may name a key from within a secret
+                raise _Unacceptable(error.code) from error
+            raise
         schema = self._schemas.get(manifest.name)
         if schema is None:
             schema = self._schemas[manifest.name] = ArgumentSchema.of_input(manifest)
@@ -205,6 +213,10 @@ class Receiver:
     ) -> Malformed:
         tool = request.tool if is_tool_name(request.tool) else _UNNAMEABLE
         manifest = self._catalogue.find(tool)
+        # There may be a secret anywhere in it, and a plain digest would help to guess it (I11).
+        recognised = keyed_digest(
+            "palyra.malformed.v1", request.raw_arguments, key=self._commitment_key
+        )
         has_sound_id = request.request_id is not None and _is_request_id(request.request_id)
         return Malformed(
             call_id=CallId(self._ids.ulid()),
@@ -217,9 +229,7 @@ class Receiver:
             depth=parent.depth + 1 if parent is not None else 0,
             tool=tool,
             tool_version=manifest.version if manifest is not None else "",
-            call_digest=call_digest(
-                tool=tool, version="malformed", canonical_arguments=request.raw_arguments
-            ),
+            call_digest=call_digest(tool=tool, version="malformed", canonical_arguments=recognised),
             code=problem.code,
             reason=problem.reason,
             hint=problem.hint or MEANINGS[problem.code].hint,
@@ -244,7 +254,7 @@ def _facts(manifest: ToolManifest, arguments: Mapping[str, Any]) -> Facts:
     facts = manifest.extract_facts(arguments)
     if facts is NO_FACTS:
         return facts
-    return msgspec.json.decode(msgspec.json.encode(facts), type=Facts)
+    return bounded(msgspec.json.decode(msgspec.json.encode(facts), type=Facts))
 
 
 @lru_cache(maxsize=1024)

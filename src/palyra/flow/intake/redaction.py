@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments in, what the journal keeps of them out: no secret value, no long text (I11, I13).
 
-Three things stand in for a value. ``{"$commitment": hex}`` is a salted digest of a secret one;
+Three things stand in for a value. ``{"$commitment": hex}`` is a keyed digest of a secret one;
 ``{"$elided": {"sha256", "bytes"}}`` is the plain digest and length of a long text, or of the whole
 redacted document where that is still too large. A caller's own key of either name gains another
 dollar sign (``$commitment`` becomes ``$$commitment``, and that ``$$$commitment``), so that no
@@ -10,11 +10,12 @@ argument can pass for one of ours, and none is lost.
 
 from __future__ import annotations
 
+import hmac
 import re
 from typing import TYPE_CHECKING, Any
 
 from palyra.core.canonical import canonicalize
-from palyra.core.digest import content_sha256, framed_sha256
+from palyra.core.digest import content_sha256, framed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +32,13 @@ Trail = tuple[str, ...]
 """The steps of a secret's JSON pointer that are still to go; none left: the secret is here."""
 
 
-def journaled(arguments: JsonValue, *, secret_fields: Sequence[str], salt: bytes) -> JsonValue:
+def journaled(arguments: JsonValue, *, secret_fields: Sequence[str], key: bytes) -> JsonValue:
     """Return ``arguments`` as the journal keeps them: the very same object if nothing is hidden.
 
     ``secret_fields`` are JSON pointers in which ``*`` stands for every item or key; what they
-    name is replaced as a whole. ``salt`` must be random and unknown to readers of the journal,
-    or short secrets could be guessed from their commitments.
+    name is replaced as a whole. ``key`` must be unknown to readers of the journal, or short
+    secrets could be guessed from their commitments. Under one key, the same secret always has
+    the same commitment, wherever it stands.
 
     Raises:
         InputError: ``arguments`` are not JSON.
@@ -45,7 +47,7 @@ def journaled(arguments: JsonValue, *, secret_fields: Sequence[str], salt: bytes
         document = canonicalize(arguments)
         if len(document) <= LONGEST_TEXT_CHARACTERS and b"$" not in document:
             return arguments
-    kept = _redact(arguments, _trails(secret_fields), salt)
+    kept = _redact(arguments, trails_of(secret_fields), key)
     document = canonicalize(kept)
     if len(document) > LARGEST_DOCUMENT_BYTES:
         # Of the redacted document: a plain digest of the secrets would help to guess them.
@@ -53,28 +55,63 @@ def journaled(arguments: JsonValue, *, secret_fields: Sequence[str], salt: bytes
     return arguments if kept == arguments else kept
 
 
+def committed(arguments: JsonValue, *, secret_fields: Sequence[str], key: bytes) -> JsonValue:
+    """Return ``arguments`` with a commitment for every secret, and all else as it is."""
+    return _commit(arguments, trails_of(secret_fields), key)
+
+
 def has_secrets(arguments: JsonValue, *, secret_fields: Sequence[str]) -> bool:
     """Say whether any secret field is present in ``arguments``."""
-    return any(_leads_somewhere(arguments, trail) for trail in _trails(secret_fields))
+    return any(_leads_somewhere(arguments, trail) for trail in trails_of(secret_fields))
 
 
-def _trails(secret_fields: Sequence[str]) -> tuple[Trail, ...]:
+def keyed_digest(domain: str, content: bytes, *, key: bytes) -> bytes:
+    """Return the HMAC-SHA256 of ``content``, framed: to whoever lacks the key, it tells nothing."""
+    return hmac.digest(key, framed(domain, content), "sha256")
+
+
+def secret_depth(steps: Sequence[str | int], *, trails: tuple[Trail, ...]) -> int | None:
+    """Return how many of ``steps`` lead to the first secret on the way, if there is one."""
+    for depth, step in enumerate(steps):
+        if () in trails:
+            return depth
+        trails = _below(trails, str(step))
+    return len(steps) if () in trails else None
+
+
+def trails_of(secret_fields: Sequence[str]) -> tuple[Trail, ...]:
+    """Take JSON pointers apart, once."""
     return tuple(
         tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
         for pointer in secret_fields
     )
 
 
-def _redact(value: Any, trails: tuple[Trail, ...], salt: bytes) -> JsonValue:  # noqa: ANN401
+def _commit(value: Any, trails: tuple[Trail, ...], key: bytes) -> JsonValue:  # noqa: ANN401
+    # Keys need no escape here: whether a place is secret depends on the way to it alone.
     if () in trails:
-        commitment = framed_sha256("palyra.commitment.v1", salt, canonicalize(value))
-        return {"$commitment": commitment.hex()}
+        return _commitment(value, key)
+    if isinstance(value, dict):
+        return {name: _commit(item, _below(trails, name), key) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_commit(item, _below(trails, str(index)), key) for index, item in enumerate(value)]
+    return value  # type: ignore[no-any-return]  # what is left is a scalar
+
+
+def _commitment(value: JsonValue, key: bytes) -> JsonValue:
+    digest = keyed_digest("palyra.commitment.v1", canonicalize(value), key=key)
+    return {"$commitment": digest.hex()}
+
+
+def _redact(value: Any, trails: tuple[Trail, ...], key: bytes) -> JsonValue:  # noqa: ANN401
+    if () in trails:
+        return _commitment(value, key)
     if isinstance(value, dict):
         return {
-            _escaped(key): _redact(item, _below(trails, key), salt) for key, item in value.items()
+            _escaped(name): _redact(item, _below(trails, name), key) for name, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_redact(item, _below(trails, str(index)), salt) for index, item in enumerate(value)]
+        return [_redact(item, _below(trails, str(index)), key) for index, item in enumerate(value)]
     if isinstance(value, str) and len(value) > LONGEST_TEXT_CHARACTERS:
         return _elided(value.encode("utf-8", "surrogatepass"))
     return value  # type: ignore[no-any-return]  # what is left is a scalar

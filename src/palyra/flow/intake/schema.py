@@ -2,7 +2,8 @@
 """JSON Schema (2020-12): a value in, nothing or the place and nature of its first fault out.
 
 Schemas are compiled once, resolve nothing outside themselves, and match regular expressions in
-linear time. A fault names fields and what the schema expects; it never contains a value.
+linear time. A fault names fields and what the schema expects; it never contains a value, nor
+anything from within a secret one.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import orjson
 from palyra.core.errors import Code, InputError
 from palyra.core.nearest import nearest
 from palyra.flow.intake.expectation import closest, expectation, pointer, shown_name
+from palyra.flow.intake.redaction import secret_depth, trails_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from palyra.core.manifest import ToolManifest
 
@@ -52,15 +54,23 @@ class SchemaRole(StrEnum):
 class ArgumentSchema:
     """One schema of one tool, compiled. Immutable, and safe to share between threads."""
 
-    __slots__ = ("_has_alternatives", "_schema", "_validator")
+    __slots__ = ("_has_alternatives", "_schema", "_secrets", "_validator")
 
-    def __init__(self, schema: Mapping[str, Any], *, tool: str, role: SchemaRole) -> None:
-        """Compile ``schema``.
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        *,
+        tool: str,
+        role: SchemaRole,
+        secret_fields: Sequence[str] = (),
+    ) -> None:
+        """Compile ``schema``; faults tell nothing of what lies in ``secret_fields``.
 
         Raises:
             InputError: not a 2020-12 schema, refers outside itself, uses an unknown format or
                 a regular expression that has no linear matcher.
         """
+        self._secrets = trails_of(secret_fields)
         try:
             text = orjson.dumps(dict(schema))
             self._schema = orjson.loads(text)
@@ -87,7 +97,12 @@ class ArgumentSchema:
                 Code.TOOL_MANIFEST,
                 f"tool {manifest.name}: {SchemaRole.INPUT} is not of type object",
             )
-        return cls(manifest.input_schema, tool=manifest.name, role=SchemaRole.INPUT)
+        return cls(
+            manifest.input_schema,
+            tool=manifest.name,
+            role=SchemaRole.INPUT,
+            secret_fields=manifest.secret_fields,
+        )
 
     @classmethod
     def of_output(cls, manifest: ToolManifest) -> ArgumentSchema:
@@ -115,14 +130,19 @@ class ArgumentSchema:
         keyword = error.kind.name
         if keyword == "falseSchema" and error.schema_path:
             keyword = str(error.schema_path[-1])  # the keyword that holds the ``false``
-        if "unexpected" not in error.kind.as_dict() or keyword not in _UNKNOWN_FIELD:
+        is_unknown_field = "unexpected" in error.kind.as_dict() and keyword in _UNKNOWN_FIELD
+        name = min(error.kind.as_dict()["unexpected"]) if is_unknown_field else ""
+        steps = [*error.instance_path, name] if is_unknown_field else error.instance_path
+        depth = secret_depth(steps, trails=self._secrets)
+        if depth is not None:  # I11
+            return Fault(path=pointer(steps[:depth]), problem="the value does not fit its schema")
+        if not is_unknown_field:
             return Fault(
                 path=pointer(error.instance_path), problem=f"{keyword}: {expectation(error)}"
             )
-        name = min(error.kind.as_dict()["unexpected"])
         meant = nearest(name, self._fields_beside(error.schema_path))
         return Fault(
-            path=pointer([*error.instance_path, name]),
+            path=pointer(steps),
             problem=f"{keyword}: there is no field '{shown_name(name)}' here",
             hint=f"did you mean '{meant}'?" if meant else "",
         )

@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from palyra.core.errors import Code, ToolError
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+
+MAX_THREADS: Final = 32
+_THREADS: Final = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="palyra-files")
+# Apart, so that work which hangs cannot keep another call from being tidied up.
+_TIDYING: Final = ThreadPoolExecutor(4, thread_name_prefix="palyra-files-tidying")
 
 
 class StopToken:
@@ -35,17 +41,34 @@ class StopToken:
 async def run_blocking(work: Callable[[StopToken], T]) -> T:
     """Return what ``work`` returns, run in a thread.
 
-    When the caller is cancelled, the work is asked to stop and the cancellation goes on only after
-    its thread has ended: nothing happens after the call is recorded as ended (I7).
+    When the caller is cancelled, work that waits for a thread never begins. Work that has begun is
+    asked to stop, and the cancellation goes on only after its thread has ended: nothing happens
+    after the call is recorded as ended (I7).
     """
     stop = StopToken()
-    thread = asyncio.get_running_loop().run_in_executor(None, work, stop)
+    future = _THREADS.submit(work, stop)
+    thread = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(thread)
     except asyncio.CancelledError:
         stop.stop()
-        while not thread.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait({thread})
-        thread.exception()  # The cancellation is the answer; what the work raised is not.
+        if not future.cancel():
+            await _end_of(thread)
         raise
+
+
+async def tidy_blocking(work: Callable[[], None]) -> None:
+    """Run ``work``, which tidies up after other work, to its end whoever is cancelled."""
+    thread = asyncio.wrap_future(_TIDYING.submit(work))
+    try:
+        await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        await _end_of(thread)
+        raise
+
+
+async def _end_of(thread: asyncio.Future[T]) -> None:
+    while not thread.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({thread})
+    thread.exception()  # The cancellation is the answer; what the work raised is not.

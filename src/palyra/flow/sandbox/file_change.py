@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import stat
 from typing import TYPE_CHECKING, Final
 
@@ -11,11 +13,19 @@ import msgspec
 from palyra.core.digest import content_sha256
 from palyra.core.errors import Code, ToolError
 from palyra.core.events import PlannedChange
-from palyra.flow.sandbox.beneath import shown
+from palyra.core.protected import (
+    REPOSITORY_HEAD,
+    REPOSITORY_STORES,
+    Danger,
+    fold,
+    is_of_repository,
+    is_repository,
+)
+from palyra.flow.sandbox.beneath import FOLDER, Components, Symlinks, open_folder, shown
 from palyra.flow.sandbox.swap import look_at, writable_components
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from palyra.flow.sandbox.beneath import Root
     from palyra.flow.sandbox.blocking import StopToken
@@ -23,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_CHANGES: Final = 2000
 _NEW_FILE_MODE = 0o644
+_FOLDED_HEAD: Final = REPOSITORY_HEAD.lower()
 
 
 class FileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +53,8 @@ def effective(
     """Return the changes that would change something, each with what is there now.
 
     Raises:
-        ToolError: a path outside or protected, two changes of one path, or a file that is not
-            what a change expects.
+        ToolError: a path outside or protected, two changes of one path, a file that is not
+            what a change expects, or a part of what is, or would become, a repository.
     """
     if len(changes) > MAX_CHANGES:
         raise ToolError(Code.FS_TOO_LARGE, f"more than {MAX_CHANGES} files would change")
@@ -58,6 +69,7 @@ def effective(
         _require_expected(change, seen)
         if _changes_something(change, seen):
             wanted.append((change, seen))
+    _require_no_repository(root, [writable_components(change.path) for change, _ in wanted])
     return wanted
 
 
@@ -73,6 +85,43 @@ def write_slot(staging: Staging, index: int, change: FileChange, seen: Seen) -> 
     return PlannedChange(
         path=change.path, before_sha256=change.before_sha256, after_sha256=after, mode=mode
     )
+
+
+def _require_no_repository(root: Root, paths: Iterable[Components]) -> None:
+    """Refuse to change parts of a repository that has no ``.git``, or to complete one (I10).
+
+    Deletions count as changes, and never as making a repository less of one.
+    """
+    names_in: dict[Components, set[str]] = {}
+    for path in paths:
+        for depth, name in enumerate(path):
+            is_folder = depth < len(path) - 1
+            if is_of_repository(name) and not (is_folder and fold(name) == _FOLDED_HEAD):
+                names_in.setdefault(path[:depth], set()).add(name)
+    for folder, names in names_in.items():
+        if is_repository(names | _repository_names(root, folder)):
+            path_shown = shown("/".join((*folder, min(names))))
+            raise ToolError(
+                Code.FS_PROTECTED,
+                f"{path_shown} is a part of a repository: {Danger.VERSION_CONTROL}",
+                details={"path": "/".join((*folder, min(names)))},
+            )
+
+
+def _repository_names(root: Root, folder: Components) -> set[str]:
+    """Return which of the names that make a repository are in a folder now."""
+    names: set[str] = set()
+    try:
+        with open_folder(root, folder, symlinks=Symlinks.NONE, flags=FOLDER) as fd:
+            for name in (REPOSITORY_HEAD, *REPOSITORY_STORES):
+                with contextlib.suppress(FileNotFoundError):
+                    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                    if name != REPOSITORY_HEAD or not stat.S_ISDIR(status.st_mode):
+                        names.add(name)
+    except ToolError as error:
+        if error.code is not Code.FS_NOT_FOUND:
+            raise
+    return names
 
 
 def _changes_something(change: FileChange, seen: Seen) -> bool:

@@ -18,7 +18,7 @@ from palyra.core import unified_diff
 from palyra.core.digest import content_sha256
 from palyra.core.errors import Code, ToolError
 from palyra.flow.sandbox.beneath import Root, Symlinks, open_root, shown
-from palyra.flow.sandbox.blocking import StopToken, run_blocking
+from palyra.flow.sandbox.blocking import StopToken, run_blocking, tidy_blocking
 from palyra.flow.sandbox.file_change import FileChange
 from palyra.flow.sandbox.reading import WholeFile, read_part, read_whole, text_of
 from palyra.flow.sandbox.staged import StagedChanges, apply, discard, stage
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from palyra.core.canonical import JsonValue
+    from palyra.core.ids import CallId
     from palyra.core.unified_diff import FilePatch
     from palyra.core.workspace import Workspace
     from palyra.flow.sandbox.tool_call import ToolCall
@@ -141,10 +142,14 @@ async def _beneath(call: ToolCall, work: Callable[[Root, StopToken], T]) -> T:
 async def _change_files(call: ToolCall, changes: tuple[FileChange, ...]) -> None:
     """Stage the changes, record the plan, and only then apply it (I7)."""
     workspace = _workspace(call)
+    is_begun = threading.Event()
+
+    def work(stop: StopToken) -> StagedChanges:
+        is_begun.set()
+        return stage(workspace, changes, call_id=call.call_id, stop=stop)
+
     try:
-        staged = await run_blocking(
-            lambda stop: stage(workspace, changes, call_id=call.call_id, stop=stop)
-        )
+        staged = await run_blocking(work)
         if not staged.changes:
             return
         await call.effects.plan(
@@ -152,25 +157,30 @@ async def _change_files(call: ToolCall, changes: tuple[FileChange, ...]) -> None
         )
     except BaseException:  # A cancellation, too, must leave nothing behind.
         with contextlib.suppress(ToolError):
-            await run_blocking(lambda _: discard(workspace, call.call_id))
+            if is_begun.is_set():
+                await tidy_blocking(lambda: discard(workspace, call.call_id))
         raise
-    await _apply(workspace, staged)
+    await _apply(workspace, staged, call_id=call.call_id)
 
 
-async def _apply(workspace: Workspace, staged: StagedChanges) -> None:
+async def _apply(workspace: Workspace, staged: StagedChanges, *, call_id: CallId) -> None:
     """Apply the changes. A cancellation undoes them, unless it comes when all are made.
 
     Then it comes too late, and the call ends as what it is: done.
     """
-    is_done = threading.Event()
+    is_begun, is_done = threading.Event(), threading.Event()
 
     def work(stop: StopToken) -> None:
+        is_begun.set()
         apply(workspace, staged, stop=stop)
         is_done.set()
 
     try:
         await run_blocking(work)
     except asyncio.CancelledError:
+        if not is_begun.is_set():  # Or recovery could make the changes of a cancelled call.
+            with contextlib.suppress(ToolError):
+                await tidy_blocking(lambda: discard(workspace, call_id))
         task = asyncio.current_task()
         if not is_done.is_set() or task is None:
             raise

@@ -9,6 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palyra.core.errors import Code, InputError
+from palyra.core.protected import (
+    REPOSITORY_HEAD,
+    REPOSITORY_STORES,
+    Danger,
+    is_of_repository,
+    is_repository,
+    leading_to_protected,
+    protecting,
+)
 from palyra.core.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -21,8 +30,9 @@ def inspect_folder(
     """Return the workspace that ``folder`` would be.
 
     Raises:
-        InputError: it does not exist, is ``/``, a home directory or above one, or it and the
-            state directory contain each other.
+        InputError: it does not exist, is ``/``, a home directory or above one, it and the
+            state directory contain each other, or protected names would lose their protection
+            because they are counted from the root.
     """
     try:
         root = Path(os.path.realpath(folder, strict=True))
@@ -43,6 +53,7 @@ def inspect_folder(
     for home in homes:
         if Path(os.path.realpath(home)).is_relative_to(root):
             raise _refused(root, f"holds the home directory {home}")
+    _require_unprotected(root)
     return Workspace(
         name=name or root.name, root=str(root), device=found.st_dev, inode=found.st_ino
     )
@@ -55,6 +66,22 @@ def require_apart(workspaces: Iterable[Workspace], *, state: Path) -> None:
         root = Path(workspace.root)
         if real_state.is_relative_to(root) or root.is_relative_to(real_state):
             raise _refused(root, f"and the state directory {real_state} contain each other")
+
+
+def _require_unprotected(root: Path) -> None:
+    components = root.parts[1:]
+    if danger := protecting(components):  # I10
+        raise _refused(root, f"is, or lies in, a protected name: {danger}")
+    if danger := leading_to_protected(components):  # I10
+        raise _refused(root, f"holds protected names that would not be known as such: {danger}")
+    for folder, part in zip(root.parents, reversed(components), strict=True):
+        if is_of_repository(part) and _is_repository(folder):  # I10
+            raise _refused(root, f"is a part of the repository {folder}: {Danger.VERSION_CONTROL}")
+
+
+def _is_repository(folder: Path) -> bool:
+    names = (REPOSITORY_HEAD, *REPOSITORY_STORES)
+    return is_repository(name for name in names if os.path.lexists(folder / name))
 
 
 def _is_text(name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from palyra.core.errors import ToolError
+from palyra.core.errors import Code, ToolError
 from palyra.core.protected import Danger, protecting
 from palyra.flow.sandbox.beneath import Components, Symlinks, faults_of, open_folder, spelled
 from palyra.flow.sandbox.reading import read_whole, readable_components
@@ -151,8 +151,8 @@ def search_folder(root: Root, path: str, query: Query, *, stop: StopToken) -> Js
         if left_bytes <= 0:
             bounds.is_incomplete = True
             break
-        left_bytes -= found.size_bytes or 0
-        content = _searchable(root, found)
+        content, read_bytes = _searchable(root, found)
+        left_bytes -= read_bytes
         if content is None:
             skipped += 1
             continue
@@ -204,10 +204,13 @@ def _shown_line(content: str, line_start: int, position: int) -> str:
     return content[line_start : end if end >= 0 else limit].rstrip("\r")
 
 
-def _searchable(root: Root, found: Found) -> str | None:
-    """Return the text of a file; ``None`` if it is binary, too large, unreadable or gone."""
+def _searchable(root: Root, found: Found) -> tuple[str | None, int]:
+    """Return the text of a file and how many bytes were read for it.
+
+    There is no text if the file is binary, too large, unreadable or gone.
+    """
     if found.components is None or (found.size_bytes or 0) > MAX_SEARCHED_FILE_BYTES:
-        return None
+        return None, 0
     try:
         content = read_whole(
             root,
@@ -215,14 +218,14 @@ def _searchable(root: Root, found: Found) -> str | None:
             symlinks=Symlinks.NONE,
             limit_bytes=MAX_SEARCHED_FILE_BYTES,
         ).content
-    except ToolError:
-        return None
+    except ToolError as error:  # A file that is too large now has grown, perhaps while it was read.
+        return None, MAX_SEARCHED_FILE_BYTES if error.code is Code.FS_TOO_LARGE else 0
     if b"\0" in content[:_BINARY_PROBE_BYTES]:
-        return None
+        return None, len(content)
     try:
-        return content.decode()
+        return content.decode(), len(content)
     except UnicodeDecodeError:
-        return None
+        return None, len(content)
 
 
 def _entries(root: Root, folder: Components, *, bounds: Bounds) -> list[Found]:

@@ -70,7 +70,8 @@ class Admissions:
             case Conflicting():
                 raise conflict(admission.call_id)
             case Flooded():
-                raise NotPermittedError(Code.RATE_LIMITED, details={"dropped": admission.count})
+                details = {"dropped": admission.count}
+                raise NotPermittedError(Code.BUDGET_EXHAUSTED, details=details)
             case _:
                 return await self.refuse(subject, _exhausted(decision))
 

@@ -50,7 +50,7 @@ _decided = msgspec.json.Decoder(CallDecided)
 _ended = msgspec.json.Decoder(CallEnded)
 _sessions = msgspec.json.Decoder(SessionOpened)
 _runs = msgspec.json.Decoder(RunOpened)
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError)
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _ENDINGS: Final = (CallEnded.kind, CallInterrupted.kind)
 
 
@@ -253,16 +253,21 @@ def _approval_id(entries: Sequence[Entry]) -> str | None:
 
 def _is_kept(proposal: Proposal, decided: CallDecided) -> bool:
     """Say whether what ``resume()`` would run is what was decided."""
+    journaled = bytes(decided.arguments)
     digest = call_digest(
         tool=proposal.tool,
         version=proposal.tool_version,
         canonical_arguments=bytes(proposal.arguments),
     )
+    # The digest over secrets takes a key that a verifier lacks: resume() computes that one anew.
+    is_keyed = b'"$commitment":' in journaled or journaled.startswith(b'{"$elided":')
     return (
         proposal.call_id == decided.call_id
         and str(proposal.principal) == decided.principal
         and proposal.run_id == decided.run_id
-        and digest == proposal.call_digest == decided.call_digest
+        and bytes(proposal.journaled_arguments) == journaled
+        and proposal.call_digest == decided.call_digest
+        and (is_keyed or digest == decided.call_digest)
         and proposal.plan_digest == decided.plan_digest
     )
 

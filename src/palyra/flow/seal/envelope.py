@@ -175,7 +175,7 @@ def _attestation(parsed: _Document, payload: bytes) -> Attestation:
     try:
         statement = msgspec.json.decode(payload, type=Statement)
         signature = base64.b64decode(parsed.signatures[0].sig, validate=True).hex()
-    except (msgspec.MsgspecError, binascii.Error, ValueError) as error:
+    except (msgspec.MsgspecError, binascii.Error, ValueError, RecursionError) as error:
         raise _invalid("its statement or signature cannot be read") from error
     return Attestation(
         key_id=parsed.signatures[0].keyid,  # type: ignore[arg-type]  # a claim, checked next

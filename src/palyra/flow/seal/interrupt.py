@@ -29,7 +29,7 @@ def read_event(entry: Entry, kind: type[E]) -> E:
     """Return the event of an entry of a known kind."""
     try:
         return msgspec.json.decode(entry.body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise IntegrityError(
             Code.JOURNAL_BROKEN, f"entry {entry.index} is not a {kind.kind} event"
         ) from error

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from palyra.core.digest import call_digest
 from palyra.core.errors import Code, IntegrityError, NotFoundError, StateConflictError
 from palyra.core.events import CallDecided, CallEnded, CallInterrupted
 from palyra.core.ids import is_ulid
@@ -38,16 +37,30 @@ class Recall:
 
         Raises:
             NotFoundError: there is no such call.
-            IntegrityError: what would be resumed is not what was decided (I4).
         """
         record = self._store.call(call_id) if is_ulid(call_id) else None
         if record is None:
             raise NotFoundError(Code.CALL_UNKNOWN)
-        if record.kept_proposal is not None and not _is_kept(record.kept_proposal, record):
-            raise IntegrityError(
-                Code.JOURNAL_BROKEN, f"call {call_id} is not kept as it was decided"
-            )
         return record
+
+    def as_decided(self, proposal: Proposal | None, *, call_id: CallId) -> Proposal:
+        """Return ``proposal`` if the journal says that exactly this call was decided (I4).
+
+        Raises:
+            StateConflictError: the call, or how it would run, is not what was decided.
+        """
+        decided = self._decided(call_id)
+        if proposal is None or _identity(proposal) != _identity(decided):
+            raise StateConflictError(
+                Code.PERMIT_MISMATCH, f"call {call_id} would not run as it was decided"
+            )
+        return proposal
+
+    def _decided(self, call_id: CallId) -> CallDecided:
+        for entry in self._store.of_subject(call_id):
+            if entry.kind == CallDecided.kind:
+                return read_event(entry, CallDecided)
+        raise IntegrityError(Code.JOURNAL_BROKEN, f"call {call_id} has no recorded decision")
 
     async def earlier(self, subject: Proposal | Malformed) -> CallResult | None:
         """Return the result of the call that used the same request id, if there is one.
@@ -82,20 +95,16 @@ class Recall:
                 f"call {call_id} is {record.state}",
                 details={"call_id": call_id, "state": record.state.value},
             )
-        decided: CallDecided | None = None
         attestation: Attestation | None = None
         index = 0
         for entry in self._store.of_subject(call_id):
-            if entry.kind == CallDecided.kind:
-                decided = read_event(entry, CallDecided)
-            elif entry.kind in (CallEnded.kind, CallInterrupted.kind):
+            if entry.kind in (CallEnded.kind, CallInterrupted.kind):
                 attestation = read_event(entry, CallEnded).attestation
                 index = entry.index
-        if decided is None:
-            raise IntegrityError(Code.JOURNAL_BROKEN, f"call {call_id} has no recorded decision")
+        decided = self._decided(call_id)
         try:
             ending = read_ending(record.ending)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise IntegrityError(
                 Code.JOURNAL_BROKEN, f"the ending of call {call_id} cannot be read"
             ) from error
@@ -103,13 +112,20 @@ class Recall:
         return with_place(result, None, index=index)
 
 
-def _is_kept(proposal: Proposal, record: CallRecord) -> bool:
-    digest = call_digest(
-        tool=proposal.tool,
-        version=proposal.tool_version,
-        canonical_arguments=bytes(proposal.arguments),
+def _identity(subject: Proposal | CallDecided) -> tuple[object, ...]:
+    """Return what makes a call this call, as it is proposed and as it was recorded."""
+    return (
+        subject.call_id,
+        str(subject.principal),
+        subject.session_id,
+        subject.run_id,
+        subject.parent_call_id,
+        subject.depth,
+        subject.tool,
+        subject.tool_version,
+        subject.call_digest,
+        subject.plan_digest,
     )
-    return (proposal.call_id, digest) == (record.call_id, record.call_digest)
 
 
 def conflict(call_id: CallId) -> StateConflictError:

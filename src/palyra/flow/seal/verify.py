@@ -186,7 +186,7 @@ class _Check:
 
     def kept_head(self) -> None:
         if self._kept is None:
-            if self._last:
+            if self._last or self._key is not None:
                 self._add(self._last, "the head kept outside the database is missing")
             return
         index = self._kept.head.index
@@ -271,7 +271,7 @@ class _Check:
             if canonicalize(decode(entry.body, limits=_LIMITS)) != entry.body:
                 return None
             return msgspec.json.decode(entry.body, type=kind)
-        except (InputError, msgspec.MsgspecError, UnicodeDecodeError):
+        except (InputError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
     def _add(self, index: int, sentence: str) -> None:

@@ -213,7 +213,7 @@ class Appender:
     def _is_signed(self, index: int, link: bytes, head: bytes | None) -> bool:
         try:
             signed = _heads.decode(head or b"")
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False
         return (signed.head.index, signed.head.link) == (index, link.hex()) and is_own_head(
             signed, self._signer

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -21,7 +22,7 @@ from palyra.store.sqlite.budgets import scopes_of
 from palyra.store.sqlite.database import connect_reader, connect_writer
 from palyra.store.sqlite.group_commit import GroupCommit
 from palyra.store.sqlite.reads import Reads
-from palyra.store.sqlite.schema import prepare
+from palyra.store.sqlite.schema import prepare, require_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,9 @@ class Archive(Reads):
                 f"there is no readable journal in {home}",
                 hint="it begins with the first 'palyra call'; --home names another place",
             )
-        super().__init__(connect_reader(path, busy_timeout_ms=busy_timeout_ms), path=path)
+        connection = connect_reader(path, busy_timeout_ms=busy_timeout_ms)
+        require_tables(connection, path=path)
+        super().__init__(connection, path=path)
         self._head_path = home / HEAD_NAME
 
     def kept_head(self) -> SignedHead | None:
@@ -105,9 +108,11 @@ class Ledger:
             reader = connect_reader(path, busy_timeout_ms=busy_timeout_ms)
             opened.callback(reader.close)
             reads = Reads(reader, path=path)
-            head_file = HeadFile.open(home / HEAD_NAME)
+            head_file = HeadFile.open(
+                home / HEAD_NAME, is_genuine=partial(is_own_head, signer=signer)
+            )
             opened.callback(head_file.close)
-            log_id = _recognise(reads, head_file, signer=signer, new_log_id=LogId(ids.ulid()))
+            log_id = _recognise(reads, head_file, signer=signer)
             instance = Instance.start(instances, instance_id=InstanceId(ids.ulid()))
             opened.callback(instance.close)
             appender = Appender(
@@ -215,11 +220,11 @@ def opening_of(reads: Reads) -> LogOpened | None:
         raise IntegrityError(Code.JOURNAL_BROKEN, "the first entry does not open a log")
     try:
         return _openings.decode(first.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise IntegrityError(Code.JOURNAL_BROKEN, "the first entry cannot be read") from error
 
 
-def _recognise(reads: Reads, head_file: HeadFile, *, signer: Signer, new_log_id: LogId) -> LogId:
+def _recognise(reads: Reads, head_file: HeadFile, *, signer: Signer) -> LogId:
     """Return the log's id once key, journal and kept head agree."""
     opening = opening_of(reads)
     kept = head_file.read()
@@ -229,20 +234,15 @@ def _recognise(reads: Reads, head_file: HeadFile, *, signer: Signer, new_log_id:
         raise IntegrityError(
             Code.JOURNAL_ROLLED_BACK, "the kept head is not signed by the journal's key"
         )
+    if kept is None:
+        raise IntegrityError(Code.JOURNAL_HEAD_MISSING)
     if opening is None:
-        if kept is not None and kept.head.index > 0:
+        if kept.head.index > 0:
             raise IntegrityError(
                 Code.JOURNAL_ROLLED_BACK,
                 f"the journal is empty but the kept head is at entry {kept.head.index}",
             )
-        if kept is None:
-            # Kept before the first entry, so that a missing file always means a removed one.
-            head_file.keep(_empty_head(signer, log_id=new_log_id))
-            head_file.sync()
-            return new_log_id
         return kept.head.log_id
-    if kept is None:
-        raise IntegrityError(Code.JOURNAL_HEAD_MISSING)
     _require_reached(reads, kept)
     return opening.log_id
 
@@ -257,6 +257,21 @@ def _require_reached(reads: Reads, kept: SignedHead) -> None:
             f"the journal does not hold entry {kept.head.index} as the kept head has it",
             details={"kept_index": kept.head.index},
         )
+
+
+def keep_first_head(home: Path, *, signer: Signer, log_id: LogId) -> None:
+    """Keep the head of a journal without entries, before there is a key or a database.
+
+    A key without a kept head therefore always means that the head was removed.
+    """
+    path = home / HEAD_NAME
+    path.unlink(missing_ok=True)  # of a first start that was cut off before it had a key
+    head_file = HeadFile.open(path)
+    try:
+        head_file.keep(_empty_head(signer, log_id=log_id))
+        head_file.sync()
+    finally:
+        head_file.close()
 
 
 def _empty_head(signer: Signer, *, log_id: LogId) -> SignedHead:

@@ -21,6 +21,7 @@ from palyra.core.session import BudgetLeft, BudgetLimits, Run, Session
 from palyra.core.workspace import Workspace
 from palyra.store.sqlite.budgets import read_left, scopes_of
 from palyra.store.sqlite.database import store_faults
+from palyra.store.sqlite.schema import differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +41,7 @@ _ENTRY_COLUMNS: Final = (
     "seq, recorded_at_ms, CAST(kind AS BLOB), CAST(subject AS BLOB), CAST(body AS BLOB),"
     " CAST(link AS BLOB)"
 )
-_UNREADABLE: Final = (ValueError, msgspec.MsgspecError, InputError)
+_UNREADABLE: Final = (ValueError, msgspec.MsgspecError, InputError, RecursionError)
 _proposals = msgspec.json.Decoder(Proposal)
 _heads = msgspec.json.Decoder(SignedHead)
 _encode_head = msgspec.json.Encoder(order="sorted").encode
@@ -212,7 +213,7 @@ class Reads:
             return None
         try:
             applied = msgspec.json.decode(body, type=ConfigApplied)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise IntegrityError(
                 Code.JOURNAL_BROKEN, "the entry of the latest configuration cannot be read"
             ) from error
@@ -224,6 +225,9 @@ class Reads:
 
     def damage(self) -> Iterator[str]:
         """Yield what is wrong with the store's own pages and indexes."""
+        with store_faults(self._path):
+            for kind, name in differences(self._connection):
+                yield f"{kind} {name[:64]!r} of the database is not as Palyra made it"
         for (found,) in self._each(f"PRAGMA integrity_check({_MOST_DAMAGE})"):
             if found != "ok":
                 yield f"the database is damaged: {found}"
@@ -304,7 +308,7 @@ def _head(text: bytes) -> SignedHead | None:
     """Read a head back; written in any other way than ours, it is not one of ours."""
     try:
         head = _heads.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return head if _encode_head(head) == text else None
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import apsw
 
@@ -80,6 +81,67 @@ STEPS: Final[tuple[str, ...]] = (_FIRST,)
 """Step n takes the schema from version n to n + 1. Published steps never change."""
 
 
+class Difference(NamedTuple):
+    """Something of the schema that is not as it should be."""
+
+    kind: str
+    """``table``, ``index``, ``trigger`` or ``view``."""
+    name: str
+
+
+def differences(connection: apsw.Connection) -> tuple[Difference, ...]:
+    """Return what was added to, taken from or changed in the schema, tables first."""
+    found = _schema_of(connection)
+    expected = _expected_schema()
+    changed = {
+        part for part in found.keys() | expected.keys() if found.get(part) != expected.get(part)
+    }
+    return tuple(sorted((Difference(*part) for part in changed), key=_tables_first))
+
+
+def require_tables(connection: apsw.Connection, *, path: Path) -> None:
+    """Refuse a database whose tables are not ours: what is read from it could be anything.
+
+    Raises:
+        StoreError: a table was changed, replaced or taken away.
+    """
+    with store_faults(path):
+        changed = [each for each in differences(connection) if each.kind in ("table", "view")]
+    if changed:
+        raise _changed(changed[0], path=path)
+
+
+def _changed(difference: Difference, *, path: Path) -> StoreError:
+    kind, name = difference
+    return StoreError(
+        Code.STORE_CORRUPT,
+        f"{path}: {kind} {name[:64]!r} is not as Palyra made it",
+        details={"path": str(path)},
+    )
+
+
+def _tables_first(difference: Difference) -> tuple[bool, Difference]:
+    return difference.kind not in ("table", "view"), difference
+
+
+def _schema_of(connection: apsw.Connection) -> dict[tuple[str, str], str]:
+    rows: list[Any] = connection.execute(
+        "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite~_%' ESCAPE '~'"
+    ).fetchall()
+    return {(str(kind), str(name)): str(sql) for kind, name, sql in rows}
+
+
+@lru_cache(maxsize=1)
+def _expected_schema() -> dict[tuple[str, str], str]:
+    memory = apsw.Connection(":memory:")
+    try:
+        for step in STEPS:
+            memory.execute(step)
+        return _schema_of(memory)
+    finally:
+        memory.close()
+
+
 def prepare(connection: apsw.Connection, *, path: Path) -> None:
     """Bring the database to the current version, in one transaction.
 
@@ -96,6 +158,9 @@ def prepare(connection: apsw.Connection, *, path: Path) -> None:
         connection.execute("COMMIT")
         if is_new:
             _make_room(connection)
+        changed = differences(connection)
+    if changed:
+        raise _changed(changed[0], path=path)
 
 
 def _make_room(connection: apsw.Connection) -> None:

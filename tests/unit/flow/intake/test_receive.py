@@ -12,7 +12,7 @@ from palyra.core.capability import Capability
 from palyra.core.digest import call_digest, plan_digest
 from palyra.core.errors import Code, InputError, NotFoundError, StoreError
 from palyra.core.execution import Executor
-from palyra.core.facts import Facts
+from palyra.core.facts import Facts, bounded
 from palyra.core.ids import RequestId
 from palyra.core.manifest import ToolManifest
 from palyra.core.proposal import CallRequest, Malformed, Proposal
@@ -39,6 +39,7 @@ RUN = Run(
 WORK = Workspace(name="work", root="/work", device=1, inode=2)
 PLAY = Workspace(name="play", root="/play", device=1, inode=3)
 HI = b'{"text":"hi"}'
+KEY = b"k" * 32
 
 
 def manifest(name: str = "test.tool", **changes: Any) -> ToolManifest:  # noqa: ANN401 - its fields
@@ -66,7 +67,9 @@ class Shelf:
         return self._workspaces
 
 
-def receiver(*tools: ToolManifest, shelf: Shelf | None = None) -> Receiver:
+def receiver(
+    *tools: ToolManifest, shelf: Shelf | None = None, commitment_key: bytes = KEY
+) -> Receiver:
     clock = FakeClock()
     return Receiver(
         catalogue=Catalogue((*BASIC_TOOLS, *tools)),
@@ -75,6 +78,7 @@ def receiver(*tools: ToolManifest, shelf: Shelf | None = None) -> Receiver:
         ids=CountedIds(clock),
         max_depth=2,
         execution_timeout_ms=1000,
+        commitment_key=commitment_key,
     )
 
 
@@ -175,8 +179,66 @@ def test_secret_fields_are_journaled_as_commitments() -> None:
     kept = [orjson.loads(bytes(each.journaled_arguments)) for each in proposals]
     assert [each["user"] for each in kept] == ["u", "u"]
     assert all(list(each["password"]) == ["$commitment"] for each in kept)
-    assert kept[0] != kept[1]  # salted
-    assert proposals[0].call_digest == proposals[1].call_digest
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.invariant("I11")
+def test_a_digest_over_secrets_is_known_to_the_holder_of_the_key_alone() -> None:
+    tool = manifest(secret_fields=("/pin",))
+
+    def digest(pin: str, *, key: bytes = KEY) -> str:
+        sent = request("test.tool", {"pin": pin, "text": "x" * 5000})
+        return proposed(receiver(tool, commitment_key=key).receive(sent, run=RUN)).call_digest
+
+    plain = canonicalize({"pin": "1234", "text": "x" * 5000})
+    guess = call_digest(tool="test.tool", version=tool.version, canonical_arguments=plain)
+    assert digest("1234") == digest("1234")
+    assert len({guess, digest("1234"), digest("1235"), digest("1234", key=b"o" * 32)}) == 4
+
+
+@pytest.mark.invariant("I11")
+def test_a_digest_of_raw_bytes_is_known_to_the_holder_of_the_key_alone() -> None:
+    raw = b'{"pin":"1234"'
+    one, other = (
+        receiver(commitment_key=key).receive(request(raw=raw), run=RUN) for key in (KEY, b"o" * 32)
+    )
+    guess = call_digest(tool="palyra.echo", version="malformed", canonical_arguments=raw)
+    assert len({guess, one.call_digest, other.call_digest}) == 3
+
+
+@pytest.mark.invariant("I11")
+@pytest.mark.parametrize(
+    ("raw", "answer"),
+    [
+        pytest.param(
+            b'{"creds":{"S3CRET-key":1}}',
+            (Code.INPUT_INVALID, "/creds", "/creds: the value does not fit its schema"),
+            id="an-unknown-name",
+        ),
+        pytest.param(
+            b'{"creds":{"S3CRET-key":1,"S3CRET-key":2}}',
+            (Code.INPUT_DUPLICATE_KEY, "", "an object names the same key twice"),
+            id="a-name-twice",
+        ),
+    ],
+)
+def test_names_within_a_secret_are_not_told(raw: bytes, answer: tuple[Code, str, str]) -> None:
+    creds = {"type": "object", "properties": {"user": {}}, "additionalProperties": False}
+    schema = {"type": "object", "properties": {"creds": creds}}
+    tool = manifest(secret_fields=("/creds",), input_schema=schema)
+    outcome = receiver(tool).receive(request("test.tool", raw), run=RUN)
+    assert isinstance(outcome, Malformed)
+    assert (outcome.code, outcome.path, outcome.reason) == answer
+    assert b"S3CRET" not in msgspec.json.encode(outcome)
+
+
+@pytest.mark.invariant("I13")
+def test_a_proposal_carries_bounded_facts() -> None:
+    paths = tuple(f"{number}/{'x' * 2000}" for number in range(900))
+    tool = manifest(extract_facts=lambda _: Facts(writes=paths, protected=paths))
+    proposal = proposed(receiver(tool).receive(request("test.tool", b"{}"), run=RUN))
+    assert proposal.facts == bounded(Facts(writes=paths, protected=paths))
+    assert len(canonical_record(proposal.facts)) <= 16 * 1024
 
 
 def test_a_nested_call_names_its_parent_and_is_one_deeper() -> None:

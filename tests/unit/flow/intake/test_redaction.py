@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import hmac
 import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -13,22 +14,29 @@ from hypothesis import strategies as st
 
 from palyra.core.canonical import canonicalize
 from palyra.core.errors import InputError
-from palyra.flow.intake.redaction import has_secrets, journaled
+from palyra.flow.intake.redaction import (
+    committed,
+    has_secrets,
+    journaled,
+    keyed_digest,
+    secret_depth,
+    trails_of,
+)
 from tests.support.json_values import TEXTS, json_values
 
 if TYPE_CHECKING:
     from palyra.core.canonical import JsonValue
 
-SALT = b"0123456789abcdef"
+KEY = b"0123456789abcdef0123456789abcdef"
 NEEDLE = "s3cr3t-needle"
 
 
 def commitment(value: object) -> dict[str, str]:
     """Recompute a commitment from its documentation alone."""
     content = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
-    parts = (b"palyra.commitment.v1", SALT, content)
+    parts = (b"palyra.commitment.v1", content)
     framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-    return {"$commitment": hashlib.sha256(framed).hexdigest()}
+    return {"$commitment": hmac.new(KEY, framed, hashlib.sha256).hexdigest()}
 
 
 def elided(content: bytes) -> dict[str, dict[str, object]]:
@@ -100,31 +108,74 @@ def elided(content: bytes) -> dict[str, dict[str, object]]:
 )
 def test_journal_keeps(arguments: JsonValue, pointers: tuple[str, ...], kept: object) -> None:
     before = copy.deepcopy(arguments)
-    assert journaled(arguments, secret_fields=pointers, salt=SALT) == kept
+    assert journaled(arguments, secret_fields=pointers, key=KEY) == kept
     assert arguments == before
 
 
 def test_document_of_16_kib_is_kept() -> None:
     arguments = {"a": ["x" * 1000] * 16}
-    assert journaled(arguments, secret_fields=(), salt=SALT) is arguments
+    assert journaled(arguments, secret_fields=(), key=KEY) is arguments
 
 
 def test_same_object_is_returned_where_nothing_is_hidden() -> None:
     arguments: JsonValue = {"a": 1, "b": ["$"]}
-    assert journaled(arguments, secret_fields=(), salt=SALT) is arguments
+    assert journaled(arguments, secret_fields=(), key=KEY) is arguments
 
 
 def test_elided_digest_does_not_help_to_guess_a_secret() -> None:
     pad: JsonValue = ["x" * 1000] * 20
-    kept = journaled({"pin": "1234", "pad": pad}, secret_fields=("/pin",), salt=SALT)
+    kept = journaled({"pin": "1234", "pad": pad}, secret_fields=("/pin",), key=KEY)
     assert kept != elided(canonicalize({"pin": "1234", "pad": pad}))
     assert kept == elided(canonicalize({"pin": commitment("1234"), "pad": pad}))
+
+
+@given(json_values())
+def test_a_committed_document_without_secrets_is_the_document(value: JsonValue) -> None:
+    arguments: JsonValue = {"$commitment": 1, "a": [value]}
+    assert committed(arguments, secret_fields=("/b", "/a/1"), key=KEY) == arguments
+
+
+def test_a_committed_document_hides_secrets_and_elides_nothing() -> None:
+    text, pad = "x" * 5000, ["x" * 1000] * 20
+    arguments: JsonValue = {"pins": ["1234", "5"], "text": text, "pad": pad}
+    kept = committed(arguments, secret_fields=("/pins/0",), key=KEY)
+    assert kept == {"pins": [commitment("1234"), "5"], "text": text, "pad": pad}
+
+
+@pytest.mark.invariant("I11")
+def test_another_key_gives_another_commitment() -> None:
+    one, other = (
+        journaled({"pin": "1234"}, secret_fields=("/pin",), key=key) for key in (KEY, KEY[::-1])
+    )
+    assert one != other
+
+
+def test_keyed_digests_of_other_domains_differ() -> None:
+    assert keyed_digest("a", b"x", key=KEY) != keyed_digest("b", b"x", key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("pointers", "steps", "depth"),
+    [
+        pytest.param((), ["a"], None, id="no-secrets"),
+        pytest.param(("",), ["a"], 0, id="all-is-secret"),
+        pytest.param(("/a",), [], None, id="above"),
+        pytest.param(("/a",), ["a"], 1, id="at-it"),
+        pytest.param(("/a",), ["a", "b", 0], 1, id="below-it"),
+        pytest.param(("/a/*/b",), ["a", 3, "b", "c"], 3, id="below-any-item"),
+        pytest.param(("/a/1",), ["a", 1], 2, id="an-item-by-index"),
+        pytest.param(("/a/b/c", "/a/b"), ["a", "b", "c"], 2, id="the-wider-wins"),
+        pytest.param(("/a/b",), ["a", "c", "b"], None, id="beside"),
+    ],
+)
+def test_secret_depth(pointers: tuple[str, ...], steps: list[str | int], depth: int | None) -> None:
+    assert secret_depth(steps, trails=trails_of(pointers)) == depth
 
 
 @pytest.mark.parametrize("odd", [MappingProxyType({"pin": "1"}), {1}, b"1"])
 def test_what_is_not_json_is_refused_and_not_passed_through(odd: JsonValue) -> None:
     with pytest.raises(InputError):
-        journaled({"a": odd}, secret_fields=("/a/pin",), salt=SALT)
+        journaled({"a": odd}, secret_fields=("/a/pin",), key=KEY)
 
 
 def strings_in(value: object) -> list[str]:
@@ -157,15 +208,13 @@ def test_no_secret_value_is_journaled(
         "map": {key: one},
     }
     pointers = ("/token", "/list/*/p", "/map/*")
-    kept = journaled(arguments, secret_fields=pointers, salt=SALT)
+    kept = journaled(arguments, secret_fields=pointers, key=KEY)
     assert not any(NEEDLE in text for text in strings_in(kept))
 
 
 @given(json_values(), json_values())
 def test_different_arguments_are_never_journaled_alike(one: JsonValue, two: JsonValue) -> None:
-    kept = [
-        canonicalize(journaled({"a": each}, secret_fields=(), salt=SALT)) for each in (one, two)
-    ]
+    kept = [canonicalize(journaled({"a": each}, secret_fields=(), key=KEY)) for each in (one, two)]
     originals = [canonicalize({"a": each}) for each in (one, two)]
     assert (kept[0] == kept[1]) == (originals[0] == originals[1])
 
@@ -177,7 +226,7 @@ def test_argument_cannot_pass_for_a_stand_in(value: JsonValue) -> None:
         "b": {"$elided": {"sha256": "00", "bytes": 1}},
         "c": value,
     }
-    kept = journaled(forged, secret_fields=(), salt=SALT)
+    kept = journaled(forged, secret_fields=(), key=KEY)
     assert isinstance(kept, dict)
     if "$elided" not in kept:  # not so large that the whole was elided
         assert kept["a"] == {"$$commitment": "00"}

@@ -121,6 +121,48 @@ def test_fault_names_place_and_expectation(value: object, fault: Fault) -> None:
     assert compiled(COPY).check(value) == fault
 
 
+UNFIT = "the value does not fit its schema"
+
+
+@pytest.mark.invariant("I11")
+@pytest.mark.parametrize(
+    ("pointers", "value", "fault"),
+    [
+        pytest.param(
+            ("/target",),
+            {"source": "a", "target": {"S3CRET": 1}},
+            Fault(path="/target", problem=UNFIT),
+            id="an-unknown-name-within",
+        ),
+        pytest.param(
+            ("/target",),
+            {"source": "a", "target": {"folder": 1}},
+            Fault(path="/target", problem=UNFIT),
+            id="a-wrong-value-within",
+        ),
+        pytest.param(("/count",), {"source": "a", "count": 0}, Fault(path="/count", problem=UNFIT)),
+        pytest.param(
+            ("/*/folder",),
+            {"source": "a", "target": {"folder": 1}},
+            Fault(path="/target/folder", problem=UNFIT),
+            id="behind-a-wildcard",
+        ),
+        pytest.param(("",), {"S3CRET": 1}, Fault(path="", problem=UNFIT), id="all-is-secret"),
+        pytest.param(
+            ("/target",),
+            {"source": "a", "count": 0},
+            Fault(path="/count", problem="minimum: expected at least 1"),
+            id="what-is-beside-is-told",
+        ),
+    ],
+)
+def test_fault_tells_nothing_from_within_a_secret(
+    pointers: tuple[str, ...], value: object, fault: Fault
+) -> None:
+    schema = ArgumentSchema(COPY, tool="test.copy", role=SchemaRole.INPUT, secret_fields=pointers)
+    assert schema.check(value) == fault
+
+
 NOT_JSON = Fault(path="", problem="the value is not JSON, or nests too deeply")
 
 

@@ -139,3 +139,19 @@ def test_a_change_is_recorded_by_digests(root: Path) -> None:
         path="file", before_sha256=OLD, after_sha256=content_sha256(b"new"), mode=0o640
     )
     assert (root / ".palyra-stage-x" / "0").read_text() == "new"
+
+
+@pytest.mark.invariant("I10")
+def test_a_part_of_a_repository_is_neither_changed_nor_deleted(root: Path) -> None:
+    (root / "bare" / "refs").mkdir(parents=True)
+    for name in ("HEAD", "config", "description"):
+        (root / "bare" / name).write_text("old")
+    for content in (b"new", None):
+        change = FileChange(path="bare/config", before_sha256=OLD, content=content)
+        with pytest.raises(ToolError) as caught:
+            paths_of_effective(root, change)
+        assert caught.value.code is Code.FS_PROTECTED
+        assert caught.value.details == {"path": "bare/config"}
+    same = FileChange(path="bare/config", before_sha256=OLD, content=b"old")
+    other = FileChange(path="bare/description", before_sha256=OLD, content=b"new")
+    assert paths_of_effective(root, same, other) == ["bare/description"]

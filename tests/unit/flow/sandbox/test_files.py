@@ -2,6 +2,7 @@
 import asyncio
 import base64
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from palyra.core.digest import content_sha256
 from palyra.core.errors import Code, StoreError, ToolError
 from palyra.core.events import PlannedChange
 from palyra.flow.sandbox import files
+from palyra.flow.sandbox.blocking import MAX_THREADS, run_blocking
 from palyra.flow.sandbox.files import (
     FILE_BODIES,
     MAX_PATCHED_FILE_BYTES,
@@ -306,3 +308,48 @@ async def test_a_moved_workspace_is_refused_also_when_cleaning_up(tmp_path: Path
     with pytest.raises(ToolError) as caught:
         await write_file(call)
     assert caught.value.code is Code.WORKSPACE_MOVED
+
+
+class BusyEffects(MemoryEffects):
+    """Lets other work take every thread as soon as a plan is recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.hanging: list[asyncio.Task[bool]] = []
+
+    async def plan(
+        self, *, workspace: str, staging: str, changes: tuple[PlannedChange, ...]
+    ) -> None:
+        await super().plan(workspace=workspace, staging=staging, changes=changes)
+        self.take_every_thread()
+        await asyncio.sleep(0)
+
+    def take_every_thread(self) -> None:
+        self.hanging = [
+            asyncio.create_task(run_blocking(lambda _: self.go_on.wait()))
+            for _ in range(MAX_THREADS)
+        ]
+
+
+@pytest.mark.invariant("I7")
+@pytest.mark.parametrize("is_planned", [True, False], ids=["after-the-plan", "before-all"])
+async def test_a_call_whose_work_waits_for_a_thread_ends_in_time_and_leaves_nothing(
+    tmp_path: Path,
+    is_planned: bool,  # noqa: FBT001 - parametrised
+) -> None:
+    effects = BusyEffects()
+    try:
+        if not is_planned:
+            effects.take_every_thread()
+            await asyncio.sleep(0)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await write_file(tool_call(tmp_path, effects, path="new", content="x"))
+        assert bool(effects.plans) is is_planned
+        assert tree(tmp_path) == {}
+        assert not any(task.done() for task in effects.hanging)
+    finally:
+        effects.go_on.set()
+        await asyncio.gather(*effects.hanging)
+    assert tree(tmp_path) == {}

@@ -81,6 +81,40 @@ def test_a_home_and_what_holds_one_are_refused(scene: Scene, folder: str) -> Non
         inspect_folder(scene.root / folder, name=None, state=state, homes=(home,))
 
 
+@pytest.mark.invariant("I10")
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [
+        ("project/.git", "version control runs code from it"),
+        ("project/.git/hooks", "version control runs code from it"),
+        (".ssh", "shells run code from it at start-up"),
+        (".config", "would not be known as such"),
+        (".config/systemd/user", "shells run code from it at start-up"),
+        ("project/.github", "would not be known as such"),
+        (".LOCAL", "would not be known as such"),
+        ("bare/hooks", "is a part of the repository"),
+        ("bare/refs/heads", "is a part of the repository"),
+    ],
+)
+def test_a_folder_below_which_protected_names_would_be_ordinary_is_refused(
+    scene: Scene, folder: str, why: str
+) -> None:
+    (scene.home / "bare" / "refs").mkdir(parents=True)
+    (scene.home / "bare" / "HEAD").touch()
+    (scene.home / folder).mkdir(parents=True, exist_ok=True)
+    assert why in scene.refused(scene.home / folder)
+
+
+def test_a_worktree_within_its_repository_is_a_workspace(scene: Scene) -> None:
+    worktree = scene.home / "bare" / "main"
+    worktree.mkdir(parents=True)
+    (scene.home / "bare" / "objects").mkdir()
+    (scene.home / "bare" / "HEAD").touch()
+    assert scene.inspect(worktree) == workspace_at(worktree, name="main")
+    (scene.home / "hooks").mkdir()
+    assert scene.inspect(scene.home / "hooks").name == "hooks"
+
+
 def test_a_file_is_no_workspace(scene: Scene) -> None:
     file = scene.project / "file"
     file.touch()

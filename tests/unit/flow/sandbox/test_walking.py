@@ -176,6 +176,18 @@ def test_large_files_are_skipped(tmp_path: Path) -> None:
     assert found(tmp_path)["files_skipped"] == 1
 
 
+def test_a_skipped_file_uses_up_nothing_of_the_search(tmp_path: Path) -> None:
+    with (tmp_path / "a-huge").open("wb") as file:
+        file.truncate(2**40)
+    (tmp_path / "b").write_text("needle")
+    assert found(tmp_path) == {
+        "matches": [{"path": "b", "line": 1, "column": 1, "text": "needle"}],
+        "files_searched": 1,
+        "files_skipped": 1,
+        "truncated": False,
+    }
+
+
 @pytest.mark.invariant("I13")
 def test_the_bytes_of_a_search_are_bounded(tmp_path: Path) -> None:
     for number in range(12):

@@ -102,7 +102,7 @@ async def test_a_used_request_id_is_a_conflict(way: str) -> None:
 async def test_a_flood_is_told_how_much_of_it_was_dropped(way: str) -> None:
     with pytest.raises(NotPermittedError) as caught:
         await Scene(Flooded(count=16)).put(way)
-    assert caught.value.code is Code.RATE_LIMITED
+    assert caught.value.code is Code.BUDGET_EXHAUSTED
     assert caught.value.details == {"dropped": 16}
 
 

@@ -16,6 +16,7 @@ from palyra.core.chain import link_under_receipt
 from palyra.core.errors import Code, IntegrityError, NotFoundError
 from palyra.flow.seal.envelope import attestation_document, receipt_of, verify_document
 from palyra.store.sqlite.ledger import DATABASE_NAME, Archive
+from tests.support.append_only import lifted
 from tests.support.journals import make_home
 from tests.support.store import open_archive
 
@@ -115,9 +116,8 @@ def test_a_receipt_can_be_made_for_every_entry(archive: Archive) -> None:
 def test_a_damaged_journal_gives_no_document(tmp_path: Path, damage: str, code: Code) -> None:
     home = make_home(tmp_path)
     connection = apsw.Connection(str(home / DATABASE_NAME))
-    for trigger in ("update", "delete"):
-        connection.execute(f"DROP TRIGGER journal_is_append_only_{trigger}")
-    connection.execute(damage)
+    with lifted(connection):
+        connection.execute(damage)
     connection.close()
     archive = open_archive(home)
     subject = next(entry.subject for entry in archive.entries() if entry.kind == "call.ended")

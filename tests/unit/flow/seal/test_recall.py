@@ -149,27 +149,44 @@ def test_an_ending_that_cannot_be_read_is_a_broken_journal(ledger: Ledger, endin
     assert fault.value.code is Code.JOURNAL_BROKEN
 
 
+def as_recorded(proposal: Proposal) -> Proposal:
+    """Return the proposal that the entry of the same number records."""
+    entry = decided(1)
+    return msgspec.structs.replace(
+        proposal,
+        call_digest=entry.call_digest,
+        plan_digest=entry.plan_digest,
+        tool=entry.tool,
+        tool_version=entry.tool_version,
+    )
+
+
+@pytest.mark.invariant("I4")
+def test_what_was_decided_is_confirmed(ledger: Ledger) -> None:
+    kept = as_recorded(kept_proposal(1))
+    ledger.record_now(admit(1, CallState.PENDING, kept_proposal=kept))
+    recall = Recall(ledger, under_way=nobody)
+    assert recall.as_decided(kept, call_id=call_id(1)) == kept
+
+
 @pytest.mark.invariant("I4")
 @pytest.mark.parametrize(
     "change",
     [
-        {"arguments": msgspec.Raw(b'{"text":"rm"}')},
+        {"call_id": call_id(2)},
         {"tool": "palyra.fs.write"},
         {"tool_version": "2.0.0"},
-        {"call_id": call_id(2)},
+        {"call_digest": "0" * 64},
+        {"plan_digest": "0" * 64},
+        {"depth": 3},
     ],
-    ids=["arguments", "tool", "version", "call"],
+    ids=["call", "tool", "version", "arguments", "plan", "depth"],
 )
-def test_what_is_resumed_is_what_was_decided(ledger: Ledger, change: dict[str, object]) -> None:
-    kept = kept_proposal(1)
-    changed = msgspec.structs.replace(kept, call_id=call_id(3))
-    changed = msgspec.structs.replace(changed, **change)
-    for number, proposal in ((1, kept), (3, changed)):
-        ledger.record_now(
-            admit(number, CallState.PENDING, kept_proposal=proposal, call_digest=kept.call_digest)
-        )
+def test_what_was_not_decided_is_not_resumed(ledger: Ledger, change: dict[str, object]) -> None:
+    kept = as_recorded(kept_proposal(1))
+    ledger.record_now(admit(1, CallState.PENDING, kept_proposal=kept))
     recall = Recall(ledger, under_way=nobody)
-    assert recall.record(call_id(1)).kept_proposal == kept
-    with pytest.raises(IntegrityError) as fault:
-        recall.record(call_id(3))
-    assert fault.value.code is Code.JOURNAL_BROKEN
+    for proposal in (None, msgspec.structs.replace(kept, **change)):
+        with pytest.raises(StateConflictError) as fault:
+            recall.as_decided(proposal, call_id=call_id(1))
+        assert fault.value.code is Code.PERMIT_MISMATCH

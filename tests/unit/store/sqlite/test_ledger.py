@@ -17,6 +17,7 @@ from palyra.core.transitions import Admitted, Exhausted, Flooded
 from palyra.store.head_file import HeadFile, read_kept_head
 from palyra.store.sqlite.apply import JOURNALED_OVER_BUDGET
 from palyra.store.sqlite.ledger import DATABASE_NAME, HEAD_NAME, Ledger, opening_of
+from tests.support.append_only import lifted
 from tests.support.samples import AGENT, NOW_MS
 from tests.support.store import (
     KEY,
@@ -67,10 +68,9 @@ def other(ledger: Ledger, home: Path) -> Iterator[Ledger]:
 
 def tamper(home: Path, *statements: str) -> None:
     connection = apsw.Connection(str(home / DATABASE_NAME))
-    for trigger in ("update", "delete"):
-        connection.execute(f"DROP TRIGGER IF EXISTS journal_is_append_only_{trigger}")
-    for statement in statements:
-        connection.execute(statement)
+    with lifted(connection):
+        for statement in statements:
+            connection.execute(statement)
     connection.close()
 
 

@@ -8,7 +8,13 @@ import pytest
 
 from palyra.core.errors import Code, StoreError
 from palyra.store.sqlite.database import APPLICATION_ID, connect_writer
-from palyra.store.sqlite.schema import STEPS, prepare
+from palyra.store.sqlite.schema import (
+    STEPS,
+    Difference,
+    differences,
+    prepare,
+    require_tables,
+)
 from tests.support.ordinary_user import as_ordinary_user
 
 if TYPE_CHECKING:
@@ -145,3 +151,35 @@ def test_a_database_that_cannot_be_written_is_refused(file_mode: int, folder_mod
             prepare(connect_writer(path, busy_timeout_ms=0), path=path)
         folder.chmod(0o700)
     assert fault.value.code in {Code.STORE_READ_ONLY, Code.STORE_UNREACHABLE}
+
+
+@pytest.mark.invariant("I8")
+@pytest.mark.parametrize(
+    ("change", "kind", "name"),
+    [
+        ("DROP TRIGGER journal_is_append_only_delete", "trigger", "journal_is_append_only_delete"),
+        ("DROP INDEX calls_by_request", "index", "calls_by_request"),
+        ("CREATE TABLE more (x)", "table", "more"),
+        ("ALTER TABLE calls ADD COLUMN more TEXT", "table", "calls"),
+        ("CREATE VIEW more AS SELECT 1", "view", "more"),
+    ],
+)
+def test_a_schema_that_is_not_as_it_was_made_is_refused(
+    tmp_path: Path, change: str, kind: str, name: str
+) -> None:
+    path = tmp_path / "palyra.db"
+    connection = connect_writer(path, busy_timeout_ms=100)
+    prepare(connection, path=path)
+    require_tables(connection, path=path)
+    assert differences(connection) == ()
+    connection.execute(change)
+    assert differences(connection) == (Difference(kind=kind, name=name),)
+    with pytest.raises(StoreError) as caught:
+        prepare(connection, path=path)
+    assert (caught.value.code, name in caught.value.message) == (Code.STORE_CORRUPT, True)
+    if kind in ("table", "view"):
+        with pytest.raises(StoreError):
+            require_tables(connection, path=path)
+    else:
+        require_tables(connection, path=path)  # readers go on, and tell it among other problems
+    connection.close()
