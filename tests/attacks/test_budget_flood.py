@@ -152,7 +152,7 @@ async def test_a_flood_beyond_the_budget_is_counted_and_hardly_journaled(tmp_pat
         codes = await flood(simulator, 300)
         assert codes[:2] == ["tool.allowlisted"] * 2
         assert codes[2:10] == ["budget.exhausted"] * 8
-        assert set(codes[10:]) == {"rate.limited"}
+        assert set(codes[10:]) == {"budget.exhausted"}
         counts = [each.body["count"] for each in simulator.journal() if each.kind[:5] == "flood"]
         assert counts == [1, 2, 4, 8, 16, 32, 64, 128, 256]
         assert len(simulator.calls()) == 10
@@ -203,6 +203,6 @@ async def test_sessions_and_runs_are_not_opened_faster_than_calls_are_made(tmp_p
                 await simulator.gate.open_run(run.session_id, credential=AGENT_CREDENTIAL)
                 await simulator.gate.open_session(AGENT_CREDENTIAL)
             except NotPermittedError as error:
-                refused += error.code is Code.BUDGET_EXHAUSTED
+                refused += error.code is Code.RATE_LIMITED
         assert refused > 90
         assert simulator.kinds().count("run.opened") == 8

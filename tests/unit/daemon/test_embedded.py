@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -127,7 +128,8 @@ print(sorted(name for name in sys.modules if "sqlite" in name or name == "apsw")
 def test_one_sqlite_binding_is_loaded_in_a_process(tmp_path: Path) -> None:
     """Two SQLite libraries on one file do not see each other's locks and lose data silently."""
     command = [sys.executable, "-c", ONE_BINDING, str(tmp_path / "home")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    environ = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     loaded = [
         name
         for name in ran.stdout.strip("[]\n").replace("'", "").split(", ")

@@ -261,7 +261,7 @@ class _Check:
             self._add(index, "the journal before this attestation is not the one it was signed on")
 
     def _holds(self, anchor: Anchor, *, before: int) -> bool:
-        return anchor.index < before and self._links.at(anchor.index) == anchor.link
+        return 0 <= anchor.index < before and self._links.at(anchor.index) == anchor.link
 
     def _event(self, entry: Entry) -> Event | None:
         kind = EVENT_TYPES.get(entry.kind)

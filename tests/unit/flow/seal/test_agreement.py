@@ -144,6 +144,7 @@ class Tables:
         self.session_rows: list[Session | SessionId] = [SESSION]
         self.run_rows: list[Run | RunId] = [RUN]
         self.workspace_rows: list[Workspace] = []
+        self.bodies: dict[int, bytes] = {}
         self.charged: dict[tuple[str, str], int] = {}
         if calls:
             self.charged = {
@@ -159,7 +160,7 @@ class Tables:
                 recorded_at_ms=NOW_MS,
                 kind=event.kind,
                 subject=event.subject,
-                body=canonical_record(event),
+                body=self.bodies.get(index, canonical_record(event)),
                 link=b"",
             )
 
@@ -404,6 +405,15 @@ def test_a_run_belongs_to_its_session() -> None:
     tables.run_rows = [change(RUN, session_id="other")]
     sentence = f"run {RUN.run_id} is not in the state as it was opened"
     assert tables.disagreements() == [(2, sentence)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "who"), [(1, f"session {SESSION.session_id}"), (2, f"run {RUN.run_id}")]
+)
+def test_an_opening_that_cannot_be_read_is_found(entry: int, who: str) -> None:
+    tables = Tables()
+    tables.bodies[entry] = b"\xff"
+    assert tables.disagreements() == [(entry, f"the record of {who} cannot be read")]
 
 
 @pytest.mark.parametrize(

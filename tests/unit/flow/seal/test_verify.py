@@ -8,16 +8,39 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from palyra.core.attestation import (
+    STATEMENT_TYPE,
+    Anchor,
+    Attestation,
+    expected_execution_sha256,
+    signed_bytes,
+)
+from palyra.core.canonical import canonical_record
 from palyra.core.chain import GENESIS, Head, SignedHead
+from palyra.core.digest import content_sha256
 from palyra.core.errors import Code
+from palyra.core.events import CallEnded
 from palyra.core.ids import LogId
+from palyra.core.lifecycle import CallState
+from palyra.core.result import call_result, ending_of
 from palyra.core.transitions import Note
 from palyra.flow.seal.signatures import PublicKey
 from palyra.flow.seal.verify import Problem, Report, verify_journal
 from palyra.store.head_file import HeadFile
 from palyra.store.sqlite.ledger import HEAD_NAME
 from tests.support.journals import Copy, Original, make_home, verify_home
-from tests.support.store import KEY, OTHER_KEY, note, open_archive, open_ledger, opening
+from tests.support.samples import FORBID, PROPOSAL, STATEMENT
+from tests.support.store import (
+    KEY,
+    OTHER_KEY,
+    admit,
+    call_id,
+    decided,
+    note,
+    open_archive,
+    open_ledger,
+    opening,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,3 +275,60 @@ def test_a_kept_head_of_nothing_must_be_of_this_journal(tmp_path: Path) -> None:
     sentence = "the head kept outside the database is about another journal"
     report = verify_home(home, key=PublicKey(KEY.public_key))
     assert report.problems == (problem(0, sentence),)
+
+
+class TestAttestations:
+    """Even the owner of the key is held to what an attestation must be."""
+
+    @pytest.mark.parametrize(
+        ("changes", "key", "sentence"),
+        [
+            ({}, KEY, None),
+            ({}, OTHER_KEY, "the attestation is not signed by the journal's key"),
+            (
+                {"execution_sha256": "0" * 64},
+                KEY,
+                "the attestation's execution_sha256 does not fit its fields",
+            ),
+            (
+                {"anchor": Anchor(index=2, link="0" * 64)},
+                KEY,
+                "the journal before this attestation is not the one it was signed on",
+            ),
+            (
+                {"anchor": Anchor(index=5, link="0" * 64)},
+                KEY,
+                "the journal before this attestation is not the one it was signed on",
+            ),
+            (
+                {"anchor": Anchor(index=-1, link="")},
+                KEY,
+                "the journal before this attestation is not the one it was signed on",
+            ),
+        ],
+    )
+    def test_it_is_signed_whole_and_stands_where_it_claims(
+        self, tmp_path: Path, changes: dict[str, object], key: SigningKey, sentence: str | None
+    ) -> None:
+        ledger = open_ledger(tmp_path / "home")
+        ledger.record_now(opening())
+        statement = msgspec.structs.replace(
+            STATEMENT, call_id=call_id(1), anchor=ledger.anchor, permit=None
+        )
+        outcome = msgspec.structs.replace(
+            STATEMENT.outcome, state="denied", output_sha256=content_sha256(b""), output_bytes=0
+        )
+        statement = msgspec.structs.replace(statement, outcome=outcome)
+        digest = expected_execution_sha256(statement)
+        statement = msgspec.structs.replace(statement, execution_sha256=digest)
+        statement = msgspec.structs.replace(statement, **changes)
+        message = signed_bytes(STATEMENT_TYPE, canonical_record(statement))
+        attestation = Attestation(
+            key_id=KEY.key_id, signature=key.sign(message).hex(), statement=statement
+        )
+        ended = CallEnded(call_id=call_id(1), attestation=attestation)
+        ending = ending_of(call_result(PROPOSAL, FORBID, state=CallState.DENIED))
+        ledger.record_now(admit(1, CallState.DENIED, ending=ending, events=(decided(1), ended)))
+        ledger.close()
+        expected = [problem(5, sentence)] if sentence else []
+        assert list(verify_home(tmp_path / "home").problems) == expected
