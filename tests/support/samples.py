@@ -22,6 +22,7 @@ from palyra.core.digest import (
     PolicyDigest,
     SnapshotDigest,
     ViewDigest,
+    content_sha256,
 )
 from palyra.core.errors import Code
 from palyra.core.execution import Executor
@@ -167,3 +168,4 @@ SNAPSHOT = ToolCallPolicySnapshot(
     max_depth=4,
     execution_timeout_ms=30_000,
 )
+NO_ENDING = content_sha256(b"")

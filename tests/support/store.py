@@ -9,6 +9,7 @@ import apsw
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from palyra.core.digest import content_sha256
 from palyra.core.events import (
     ApprovalRequested,
     CallDecided,
@@ -56,6 +57,7 @@ from tests.support.samples import (
     CALL,
     CREDENTIAL_ID,
     DECISION_RECORD,
+    NO_ENDING,
     NOW_MS,
     OPERATOR,
     PERMIT_RECORD,
@@ -188,7 +190,7 @@ def admit(
         case CallState.PENDING:
             second = ApprovalRequested(call_id=identifier, approval_id=APPROVAL_ID)
         case _:
-            second = CallEnded(call_id=identifier, attestation=ATTESTATION)
+            second = CallEnded(call_id=identifier, attestation=ATTESTATION, ending_sha256=NO_ENDING)
     is_pending = state is CallState.PENDING
     admission = Admit(
         call_id=identifier,
@@ -222,7 +224,9 @@ def plan(number: int) -> PlanEffect:
 
 def end(number: int, before: CallState, after: CallState, *, ending: bytes = b"{}") -> End:
     kind = CallInterrupted if after is CallState.INTERRUPTED else CallEnded
-    ended = kind(call_id=call_id(number), attestation=ATTESTATION)
+    ended = kind(
+        call_id=call_id(number), attestation=ATTESTATION, ending_sha256=content_sha256(ending)
+    )
     return End(call_id=call_id(number), before=before, after=after, ending=ending, events=(ended,))
 
 

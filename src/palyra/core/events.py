@@ -137,6 +137,8 @@ class EffectRecovered(Event, frozen=True, kw_only=True):
 class _Ended(Event, frozen=True, kw_only=True):
     call_id: CallId
     attestation: Attestation
+    ending_sha256: str
+    """Of what the store keeps beside the journal to tell the result again."""
 
 
 class CallEnded(_Ended, frozen=True, kw_only=True):

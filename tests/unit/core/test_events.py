@@ -18,6 +18,7 @@ from tests.support.samples import (
     CALL_ID,
     CREDENTIAL_ID,
     DECISION_RECORD,
+    NO_ENDING,
     PERMIT_RECORD,
     PLAN,
     POLICY,
@@ -76,8 +77,11 @@ EXAMPLES: list[tuple[Event, str]] = [
         CALL_ID,
     ),
     (events.EffectRecovered(call_id=CALL_ID, result="finished", paths=("a",)), CALL_ID),
-    (events.CallEnded(call_id=CALL_ID, attestation=ATTESTATION), CALL_ID),
-    (events.CallInterrupted(call_id=CALL_ID, attestation=ATTESTATION), CALL_ID),
+    (events.CallEnded(call_id=CALL_ID, attestation=ATTESTATION, ending_sha256=NO_ENDING), CALL_ID),
+    (
+        events.CallInterrupted(call_id=CALL_ID, attestation=ATTESTATION, ending_sha256=NO_ENDING),
+        CALL_ID,
+    ),
     (events.WorkspaceAdded(principal="operator:grace", name="site", root="/srv/site"), "site"),
     (events.WorkspaceRemoved(principal="operator:grace", name="site"), "site"),
     (

@@ -170,8 +170,11 @@ class StateAgreement:
             return None if is_recorded and is_owned else "the state"
         if last.kind not in _ENDINGS:
             return "the end"
-        statement = _ended.decode(last.body).attestation.statement
-        return _difference(record, read_ending(record.ending), statement)
+        ended = _ended.decode(last.body)
+        difference = _difference(record, read_ending(record.ending), ended.attestation.statement)
+        if difference is None and content_sha256(record.ending) != ended.ending_sha256:
+            return "what was told"
+        return difference
 
     def _workspace_troubles(self, reader: JournalReader) -> Iterator[Trouble]:
         left = dict(self._workspaces)

@@ -50,14 +50,20 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, rename={"payload_type
     payload: str
     signatures: tuple[_Signature, ...]
     palyra: Receipt
+    ending_sha256: str
 
 
 def attestation_document(reader: JournalReader, identifier: str) -> bytes:
     """Return the document of a call's attestation, by call id or attestation id."""
     for entry in _endings(reader, identifier):
-        attestation = read_event(entry, _ENDINGS[entry.kind]).attestation
-        receipt = receipt_of(reader, entry)
-        return canonicalize(_written(attestation, attestation.payload, receipt))
+        event = read_event(entry, _ENDINGS[entry.kind])
+        document = _written(
+            event.attestation,
+            event.attestation.payload,
+            receipt_of(reader, entry),
+            ending_sha256=event.ending_sha256,
+        )
+        return canonicalize(document)
     raise NotFoundError(Code.ATTESTATION_UNKNOWN)
 
 
@@ -93,7 +99,9 @@ def verify_document(document: bytes, *, public_key_pem: bytes) -> Statement:
     parsed = _parse(raw)
     payload = _payload(parsed)
     attestation = _attestation(parsed, payload)
-    if canonicalize(raw) != canonicalize(_written(attestation, payload, parsed.palyra)):
+    ending_sha256 = parsed.ending_sha256
+    written = _written(attestation, payload, parsed.palyra, ending_sha256=ending_sha256)
+    if canonicalize(raw) != canonicalize(written):
         raise _invalid("it is not written as attestation documents are")
     statement = attestation.statement
     if not key.signed_attestation(attestation) or attestation.payload != payload:
@@ -106,7 +114,8 @@ def verify_document(document: bytes, *, public_key_pem: bytes) -> Statement:
     kind = _ENDINGS.get(receipt.kind)
     if kind is None or receipt.subject != statement.call_id:
         raise _invalid("its receipt is for another entry")
-    body = canonical_record(kind(call_id=statement.call_id, attestation=attestation))
+    event = kind(call_id=statement.call_id, attestation=attestation, ending_sha256=ending_sha256)
+    body = canonical_record(event)
     head = receipt.head.head
     if (
         not all(map(_is_hash, (receipt.previous, *receipt.leaves_after)))
@@ -117,12 +126,15 @@ def verify_document(document: bytes, *, public_key_pem: bytes) -> Statement:
     return statement
 
 
-def _written(attestation: Attestation, payload: bytes, receipt: Receipt) -> dict[str, Any]:
+def _written(
+    attestation: Attestation, payload: bytes, receipt: Receipt, *, ending_sha256: str
+) -> dict[str, Any]:
     """Return the one form that a document of these contents has."""
     document: dict[str, Any] = envelope(
         STATEMENT_TYPE, payload, key_id=attestation.key_id, signature=attestation.signature
     )
     document["palyra"] = msgspec.to_builtins(receipt)
+    document["ending_sha256"] = ending_sha256
     return document
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from palyra.core.digest import content_sha256
 from palyra.core.errors import MEANINGS, Code, IntegrityError
 from palyra.core.events import CallDecided, CallInterrupted, CallLaunched, EffectPlanned, Event
 from palyra.core.lifecycle import CallState
@@ -81,10 +82,14 @@ def interruption(
         limit=None,
         duration_ms=0,
     )
+    ending = _encode(Ending(outcome=outcome))
+    interrupted = CallInterrupted(
+        call_id=call_id, attestation=attestation, ending_sha256=content_sha256(ending)
+    )
     return End(
         call_id=call_id,
         before=CallState.LAUNCHED,
         after=CallState.INTERRUPTED,
-        ending=_encode(Ending(outcome=outcome)),
-        events=(CallInterrupted(call_id=call_id, attestation=attestation),),
+        ending=ending,
+        events=(interrupted,),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from palyra.core.digest import content_sha256
 from palyra.core.errors import Code, StoreError
 from palyra.core.events import (
     ApprovalRequested,
@@ -137,12 +138,12 @@ class Scribe:
         result = call_result(
             subject, decision, state=CallState.DENIED, answer=answer, attestation=attestation
         )
-        ended = CallEnded(call_id=subject.call_id, attestation=attestation)
+        ending = ending_of(result)
         admit = self._admit(
             subject,
             state=CallState.DENIED,
-            events=(_decided(subject, decision), ended),
-            ending=ending_of(result),
+            events=(_decided(subject, decision), _ended(subject.call_id, attestation, ending)),
+            ending=ending,
             over_budget=over_budget,
         )
         recorded = await self._recorder.record(admit)
@@ -238,13 +239,13 @@ class Scribe:
         attestation: Attestation,
         result: CallResult,
     ) -> CallResult:
-        ended = CallEnded(call_id=proposal.call_id, attestation=attestation)
+        ending = ending_of(result)
         end = End(
             call_id=proposal.call_id,
             before=before,
             after=after,
-            ending=ending_of(result),
-            events=(ended,),
+            ending=ending,
+            events=(_ended(proposal.call_id, attestation, ending),),
         )
         recorded = await self._recorder.record(end)
         return with_place(result, recorded.receipt)
@@ -330,6 +331,10 @@ def _decided(subject: Proposal | Malformed, decision: Decision) -> CallDecided:
         plan_digest=proposal.plan_digest if proposal else "",
         decision=decision_record(decision),
     )
+
+
+def _ended(call_id: CallId, attestation: Attestation, ending: bytes) -> CallEnded:
+    return CallEnded(call_id=call_id, attestation=attestation, ending_sha256=content_sha256(ending))
 
 
 def _launched(proposal: Proposal, permit: Permit) -> CallLaunched:

@@ -198,7 +198,8 @@ class _Check:
     def held_heads(self, held: Sequence[SignedHead]) -> None:
         for signed in held:
             index = signed.head.index
-            if index > self._last:
+            is_witness = self._key is not None and self._key.signed_head(signed)
+            if is_witness and index > self._last:
                 self._add(self._last + 1, f"entries {self._last + 1} to {index} were cut off")
             else:
                 self._is_sound(index, signed, "a head that was held elsewhere")

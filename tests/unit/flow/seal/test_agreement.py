@@ -9,7 +9,7 @@ import pytest
 from palyra.core.attestation import Anchor
 from palyra.core.canonical import canonical_record
 from palyra.core.chain import Entry
-from palyra.core.digest import call_digest
+from palyra.core.digest import call_digest, content_sha256
 from palyra.core.errors import Code
 from palyra.core.events import (
     ApprovalRequested,
@@ -36,6 +36,7 @@ from tests.support.samples import (
     APPROVAL_ID,
     ATTESTATION,
     CREDENTIAL_ID,
+    NO_ENDING,
     NOW_MS,
     PERMIT_ID,
     PROPOSAL,
@@ -59,7 +60,11 @@ REMOVED = WorkspaceRemoved(principal="operator:grace", name="site")
 def ended(state: str, number: int = 1) -> CallEnded:
     outcome = change(ATTESTATION.statement.outcome, state=state)
     statement = change(ATTESTATION.statement, outcome=outcome)
-    return CallEnded(call_id=call_id(number), attestation=change(ATTESTATION, statement=statement))
+    return CallEnded(
+        call_id=call_id(number),
+        attestation=change(ATTESTATION, statement=statement),
+        ending_sha256=NO_ENDING,
+    )
 
 
 def troubles(*events: Event) -> list[str | None]:
@@ -231,8 +236,10 @@ def finished(outcome: Outcome) -> Tables:
     attestation = attestor.executed(KEPT, decision, permit, execution, anchor=anchor)
     result = call_result(KEPT, decision, state=outcome.state, outcome=outcome)
     kind = CallInterrupted if outcome.state is CallState.INTERRUPTED else CallEnded
-    tables = Tables(DECIDED, launched(1), kind(call_id=call_id(1), attestation=attestation))
-    tables.call_rows = [change(RECORD, state=outcome.state, owner=None, ending=ending_of(result))]
+    ending = ending_of(result)
+    ended = kind(call_id=call_id(1), attestation=attestation, ending_sha256=content_sha256(ending))
+    tables = Tables(DECIDED, launched(1), ended)
+    tables.call_rows = [change(RECORD, state=outcome.state, owner=None, ending=ending)]
     return tables
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -147,6 +147,24 @@ SENTENCES: dict[str, tuple[str, list[Problem]]] = {
             problem(2, "the body is not a canonical config.applied event"),
         ],
     ),
+    "a body is not written our way": (
+        "UPDATE journal SET body = CAST(' ' || CAST(body AS TEXT) AS BLOB) WHERE seq = 2",
+        [
+            problem(2, "the entry does not fit its link and the entry before it"),
+            problem(2, "the body is not a canonical config.applied event"),
+        ],
+    ),
+    "a kind is unknown": (
+        "UPDATE journal SET kind = 'other' WHERE seq = 2",
+        [
+            problem(2, "the entry does not fit its link and the entry before it"),
+            problem(2, "the body is not a canonical other event"),
+        ],
+    ),
+    "the tail is cut off": (
+        "DELETE FROM journal WHERE seq > 73",
+        [problem(74, "entries 74 to 74 were cut off")],
+    ),
     "the first entry is another": (
         "UPDATE journal SET kind = 'config.applied' WHERE seq = 1",
         [
@@ -191,6 +209,12 @@ def test_a_problem_is_told_in_a_sentence(original: Original, tmp_path: Path, nam
     deed, expected = SENTENCES[name]
     problems = found(original, tmp_path, lambda copy: copy.do(deed))
     assert problems[: len(expected)] == expected
+
+
+def test_another_key_than_the_expected_one_is_told_at_the_first_entry(original: Original) -> None:
+    problems = verify_home(original.home, key=PublicKey(OTHER_KEY.public_key)).problems
+    sentence = "the journal was opened with another key than the expected one"
+    assert problems[0] == problem(1, sentence)
 
 
 @pytest.mark.invariant("I13")
@@ -250,16 +274,22 @@ class TestHeldHeads:
             ({}, OTHER_KEY, "a head that was held elsewhere is not signed by the journal's key"),
             ({"log_id": "other"}, KEY, "a head that was held elsewhere is about another journal"),
             ({"link": "0" * 64}, KEY, "a head that was held elsewhere is about another entry 3"),
+            (
+                {"index": 99},
+                OTHER_KEY,
+                "a head that was held elsewhere is not signed by the journal's key",
+            ),
+            ({"index": -2}, KEY, "a head that was held elsewhere is about another entry -2"),
         ],
     )
     def test_a_head_of_something_else_is_told(
-        self, home: Path, changes: dict[str, str], key: SigningKey, sentence: str
+        self, home: Path, changes: dict[str, Any], key: SigningKey, sentence: str
     ) -> None:
         head = msgspec.structs.replace(self.kept(home).head, **changes)
         signed = SignedHead(
             head=head, key_id=key.key_id, signature=key.sign(head.signed_bytes).hex()
         )
-        assert self.verify(home, signed) == [problem(3, sentence)]
+        assert self.verify(home, signed) == [problem(head.index, sentence)]
 
 
 def test_a_kept_head_of_nothing_must_be_of_this_journal(tmp_path: Path) -> None:
@@ -326,8 +356,10 @@ class TestAttestations:
         attestation = Attestation(
             key_id=KEY.key_id, signature=key.sign(message).hex(), statement=statement
         )
-        ended = CallEnded(call_id=call_id(1), attestation=attestation)
         ending = ending_of(call_result(PROPOSAL, FORBID, state=CallState.DENIED))
+        ended = CallEnded(
+            call_id=call_id(1), attestation=attestation, ending_sha256=content_sha256(ending)
+        )
         ledger.record_now(admit(1, CallState.DENIED, ending=ending, events=(decided(1), ended)))
         ledger.close()
         expected = [problem(5, sentence)] if sentence else []
