@@ -231,7 +231,12 @@ def end(number: int, before: CallState, after: CallState, *, ending: bytes = b"{
 
 
 def add_workspace(workspace: Workspace = WORKSPACE) -> AddWorkspace:
-    added = WorkspaceAdded(principal=str(OPERATOR), name=workspace.name, root=workspace.root)
+    added = WorkspaceAdded(
+        principal=str(OPERATOR),
+        name=workspace.name,
+        root=workspace.root,
+        folder=workspace.folder,
+    )
     return AddWorkspace(workspace=workspace, events=(added,))
 
 

@@ -161,6 +161,8 @@ class WorkspaceAdded(Event, frozen=True, kw_only=True):
     principal: str
     name: str
     root: str
+    folder: str
+    """Which folder that is, whatever stands there later: ``device:inode``."""
 
 
 class WorkspaceRemoved(Event, frozen=True, kw_only=True):

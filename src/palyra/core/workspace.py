@@ -20,6 +20,11 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True):
     device: int
     inode: int
 
+    @property
+    def folder(self) -> str:
+        """Which folder was meant, as the journal keeps it."""
+        return f"{self.device}:{self.inode}"
+
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InputError(

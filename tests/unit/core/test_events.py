@@ -82,7 +82,12 @@ EXAMPLES: list[tuple[Event, str]] = [
         events.CallInterrupted(call_id=CALL_ID, attestation=ATTESTATION, ending_sha256=NO_ENDING),
         CALL_ID,
     ),
-    (events.WorkspaceAdded(principal="operator:grace", name="site", root="/srv/site"), "site"),
+    (
+        events.WorkspaceAdded(
+            principal="operator:grace", name="site", root="/srv/site", folder="1:2"
+        ),
+        "site",
+    ),
     (events.WorkspaceRemoved(principal="operator:grace", name="site"), "site"),
     (
         events.FloodSuppressed(principal="agent:ada", code="budget.exhausted", count=3),
@@ -129,7 +134,7 @@ def test_event_cannot_be_changed(event: Event) -> None:
 
 @given(TEXTS, TEXTS)
 def test_any_text_is_written_canonically(name: str, root: str) -> None:
-    event = events.WorkspaceAdded(principal="operator:grace", name=name, root=root)
-    value = {"name": name, "principal": "operator:grace", "root": root}
+    event = events.WorkspaceAdded(principal="operator:grace", name=name, root=root, folder="1:2")
+    value = {"folder": "1:2", "name": name, "principal": "operator:grace", "root": root}
     assert canonical_record(event) == canonicalize(value)
     assert msgspec.json.decode(canonical_record(event), type=events.WorkspaceAdded) == event

@@ -61,7 +61,7 @@ class StateAgreement:
         self._under_way: dict[str, CallState | None] = {}
         self._charged: Counter[tuple[str, str]] = Counter()
         self._rows: Counter[str] = Counter()
-        self._workspaces: dict[str, tuple[int, str]] = {}
+        self._workspaces: dict[str, tuple[int, tuple[str, str]]] = {}
 
     def follow(self, index: int, event: Event) -> str | None:
         """Take up one entry; return what is impossible about it."""
@@ -104,7 +104,7 @@ class StateAgreement:
         was_there = self._workspaces.pop(event.name, None) is not None
         if isinstance(event, WorkspaceRemoved):
             return None if was_there else "the workspace was not there"
-        self._workspaces[event.name] = index, event.root
+        self._workspaces[event.name] = index, (event.root, event.folder)
         return "the workspace was added twice" if was_there else None
 
     def _end(self, event: CallEnded | CallInterrupted) -> str | None:
@@ -179,8 +179,8 @@ class StateAgreement:
     def _workspace_troubles(self, reader: JournalReader) -> Iterator[Trouble]:
         left = dict(self._workspaces)
         for workspace in reader.workspaces():
-            index, root = left.pop(workspace.name, (reader.size(), ""))
-            if root != workspace.root:
+            index, place = left.pop(workspace.name, (reader.size(), ("", "")))
+            if place != (workspace.root, workspace.folder):
                 yield index, f"workspace {workspace.name} is not registered as it was added"
         for name, (index, _) in left.items():
             yield index, f"workspace {name} is no longer registered, but was not removed"

@@ -223,7 +223,12 @@ class Scribe:
 
     async def workspace_added(self, workspace: Workspace, *, principal: Principal) -> None:
         """Record a new workspace."""
-        added = WorkspaceAdded(principal=str(principal), name=workspace.name, root=workspace.root)
+        added = WorkspaceAdded(
+            principal=str(principal),
+            name=workspace.name,
+            root=workspace.root,
+            folder=workspace.folder,
+        )
         await self._recorder.record(AddWorkspace(workspace=workspace, events=(added,)))
 
     async def workspace_removed(self, name: str, *, principal: Principal) -> None:

@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 
 change = msgspec.structs.replace
 ASKED = ApprovalRequested(call_id=call_id(1), approval_id=APPROVAL_ID)
-ADDED = WorkspaceAdded(principal="operator:grace", name="site", root="/srv/site")
+ADDED = WorkspaceAdded(
+    principal="operator:grace", name="site", root="/srv/site", folder=WORKSPACE.folder
+)
 REMOVED = WorkspaceRemoved(principal="operator:grace", name="site")
 
 

@@ -349,7 +349,9 @@ async def test_workspaces_are_recorded_with_who_changed_them() -> None:
     notebook = Notebook()
     await scribe(notebook).workspace_added(WORKSPACE, principal=OPERATOR)
     await scribe(notebook).workspace_removed("site", principal=OPERATOR)
-    added = WorkspaceAdded(principal="operator:grace", name="site", root="/srv/site")
+    added = WorkspaceAdded(
+        principal="operator:grace", name="site", root="/srv/site", folder=WORKSPACE.folder
+    )
     removed = WorkspaceRemoved(principal="operator:grace", name="site")
     assert notebook.transitions == [
         AddWorkspace(workspace=WORKSPACE, events=(added,)),
