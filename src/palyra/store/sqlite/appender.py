@@ -57,6 +57,7 @@ class _Batch:
         self.rows: list[_Row] = []
         self._links_before: list[bytes] = []
         self._leaves: list[bytes] = []
+        self._shown_leaves: tuple[str, ...] = ()
 
     def add(self, events: tuple[Event, ...]) -> int:
         """Add an entry for each event and return the last one's position, -1 if there is none."""
@@ -80,13 +81,15 @@ class _Batch:
 
     def receipt(self, position: int, *, head: SignedHead) -> Receipt:
         row = self.rows[position]
+        if not self._shown_leaves:  # once for all receipts of the commit, and only if one is asked
+            self._shown_leaves = tuple(leaf.hex() for leaf in self._leaves)
         return Receipt(
             index=row[0],
             recorded_at_ms=row[1],
             kind=row[2],
             subject=row[3],
             previous=self._links_before[position].hex(),
-            leaves_after=tuple(leaf.hex() for leaf in self._leaves[position + 1 :]),
+            leaves_after=self._shown_leaves[position + 1 :],
             head=head,
         )
 
