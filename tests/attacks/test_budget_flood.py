@@ -206,3 +206,16 @@ async def test_sessions_and_runs_are_not_opened_faster_than_calls_are_made(tmp_p
                 refused += error.code is Code.RATE_LIMITED
         assert refused > 90
         assert simulator.kinds().count("run.opened") == 8
+
+
+@pytest.mark.invariant("I13")
+async def test_policy_is_not_probed_faster_than_calls_are_made(tmp_path: Path) -> None:
+    async with GateSimulator(tmp_path / "home", burst=8) as simulator:
+        request = await simulator.request()
+        refused = 0
+        for _ in range(100):
+            try:
+                simulator.gate.dry_run(request, credential=AGENT_CREDENTIAL)
+            except NotPermittedError as error:
+                refused += error.code is Code.RATE_LIMITED
+        assert refused > 90

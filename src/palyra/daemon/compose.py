@@ -44,9 +44,8 @@ from palyra.flow.seal.admissions import Admissions
 from palyra.flow.seal.attest import Attestor
 from palyra.flow.seal.recall import Recall
 from palyra.flow.seal.scribe import Scribe
-from palyra.store.head_file import read_kept_head
 from palyra.store.instances import starting
-from palyra.store.sqlite.ledger import DATABASE_NAME, HEAD_NAME, Ledger, keep_first_head
+from palyra.store.sqlite.ledger import DATABASE_NAME, Ledger, keep_first_head
 from palyra.tools.built_in import BUILT_IN_TOOLS
 from palyra.tools.catalogue import Catalogue
 from palyra.tools.function import FunctionTool
@@ -186,9 +185,7 @@ def signing_key(home: Path, *, ids: IdSource) -> SigningKey:
     folder = home / KEYS_NAME
     key = SigningKey.load(folder)
     if key is not None:
-        if read_kept_head(home / HEAD_NAME) is None:
-            raise IntegrityError(Code.JOURNAL_HEAD_MISSING)
-        return key
+        return key  # Opening the ledger refuses if the head that came before the key is gone.
     if (home / DATABASE_NAME).exists():
         raise IntegrityError(Code.KEY_MISSING)
     key = SigningKey.generate()

@@ -114,8 +114,10 @@ def components_of(path: str) -> Components:
 def refusal(error: OSError, path: str) -> ToolError:
     """Return ``error`` as the fault a tool's caller sees."""
     code = _CODES.get(error.errno or 0, Code.FS_IO)
-    why = os.strerror(error.errno or errno.EIO).lower()
-    return ToolError(code, f"{shown(path)}: {why}", details={"path": path[:_SHOWN_CHARACTERS]})
+    why = f": {os.strerror(error.errno or errno.EIO).lower()}"
+    if error.errno == errno.EXDEV:  # the kernel's words for a way out would puzzle people
+        why = " leads outside the workspace"
+    return ToolError(code, f"{shown(path)}{why}", details={"path": path[:_SHOWN_CHARACTERS]})
 
 
 @contextmanager
