@@ -139,7 +139,12 @@ def test_claimed_ids_are_unknown_and_nothing_else(tmp_path: Path) -> None:
             runner.run(claim(text))
 
         attack()
-        assert simulator.kinds() == ["log.opened", "config.applied"]
+        assert simulator.kinds() == [
+            "log.opened",
+            "policy.staged",
+            "policy.activated",
+            "config.applied",
+        ]
         runner.run(simulator.composition.close())
 
 

@@ -24,7 +24,7 @@ from palyra.store.head_file import HeadFile, read_kept_head
 from palyra.store.sqlite.ledger import HEAD_NAME
 from tests.support.journals import SETTINGS, TOOLS, Original, make_home, verify_home
 from tests.support.simulator import AGENT_CREDENTIAL
-from tests.support.store import admit, note, opening, plan
+from tests.support.store import admit_under, note, opening, plan
 from tests.support.tampering import ATTACKS, flipped, missed
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ def test_the_journal_under_attack_holds_all_that_is_attacked(original: Original)
         "call.interrupted",
         "workspace.added",
         "workspace.removed",
+        "policy.staged",
+        "policy.activated",
+        "posture.changed",
+        "action.refused",
         "flood.suppressed",
     }
     assert any(len(original.commit_of(row.seq)) > 4 for row in original.rows)
@@ -174,8 +178,10 @@ def test_an_untouched_copy_is_clean(original: Original, tmp_path: Path, *, pinne
 
 def test_what_a_crash_leaves_at_any_moment_is_clean(tmp_path: Path) -> None:
     """Copies of the files as they stand after each record, each recovered by a new process."""
-    steps: list[Transition] = [opening(), admit(1), admit(2), note(), plan(2), note(2)]
     composition = compose(tmp_path / "home", SETTINGS, tools=TOOLS)
+    rules = composition.ledger.rules_in_force()
+    calls = [admit_under(rules, number) for number in (1, 2)]
+    steps: list[Transition] = [opening(), *calls, note(), plan(2), note(2)]
     copies = [tmp_path / f"crashed-{number}" for number in range(len(steps))]
     for step, copy in zip(steps, copies, strict=True):
         composition.ledger.record_now(step)

@@ -45,7 +45,7 @@ class Scene:
             clock=FakeClock(),
         )
         workspace = inspect_folder(self.right, name="ws", state=self.home, homes=())
-        await composition.scribe.workspace_added(workspace, principal=OPERATOR)
+        await composition.gate.scribe.workspace_added(workspace, principal=OPERATOR)
         return composition
 
     async def propose(self, composition: Composition) -> CallId:

@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
+import msgspec
 import orjson
 
 from palyra.core.approval import Rejection
 from palyra.core.chain import GENESIS, leaf_hash, link_hash
-from palyra.core.errors import Code
+from palyra.core.errors import Code, NotPermittedError
+from palyra.core.posture import Posture, PostureScope, PostureSetting
 from palyra.core.proposal import CallRequest
 from palyra.daemon.compose import Composition, compose
+from palyra.daemon.local_identity import local_operator
 from palyra.daemon.settings import BUILT_IN_TOOLS, Settings, ToolCallConfig
+from palyra.flow.policy.presets import packaged_pack
 from palyra.flow.sandbox.registration import inspect_folder
 from palyra.flow.seal.signatures import PublicKey
 from palyra.flow.seal.verify import Report, verify_journal
@@ -28,7 +32,7 @@ from tests.support.append_only import lift, put_back
 from tests.support.samples import AGENT, OPERATOR
 from tests.support.scripted import CountedIds, FakeClock, ScriptedReviewer, approval_of
 from tests.support.simulator import AGENT_CREDENTIAL, OPERATOR_CREDENTIAL
-from tests.support.store import admit, open_archive, opening
+from tests.support.store import admit_under, open_archive, opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +124,7 @@ async def build_home(home: Path, folder: Path) -> None:
     """
     clock = FakeClock()
     first = _Process(home, clock, series=1)
-    ledger, scribe = first.composition.ledger, first.composition.scribe
+    ledger = first.composition.ledger
     await _use_workspaces(first, folder)
     run = await first.run()
     await first.call(run, "palyra.echo", {"text": "hi"}, request_id="r1")
@@ -129,7 +133,7 @@ async def build_home(home: Path, folder: Path) -> None:
         *(first.call(run, "palyra.echo", {"text": f"t{number}"}) for number in range(4))
     )
     await first.call(run, "palyra.echo", {"text": "beyond the budget"})
-    await scribe.flood_suppressed(AGENT, count=4)
+    await first.composition.gate.scribe.flood_suppressed(AGENT, count=4)
     run = await first.run()
     await first.call(run, "palyra.echo", b'{"text": "a", "text": "b"}')
     await first.call(run, "palyra.unknown", {})
@@ -146,26 +150,56 @@ async def build_home(home: Path, folder: Path) -> None:
     await first.call(run, "test.sensitive", {}, wait=False)
     # What a killed process would leave: a launch without an outcome, and no living owner.
     ledger.record_now(opening())
-    ledger.record_now(admit(1))
+    ledger.record_now(admit_under(ledger.rules_in_force(), 1))
     await first.composition.close()
 
     second = _Process(home, clock, series=2)
     assert second.composition.recovered == 1
+    await _change_rules(second)
     await second.call(await second.run(), "palyra.echo", {"text": "after a crash"})
     await second.composition.close()
 
 
 async def _use_workspaces(process: _Process, folder: Path) -> None:
-    scribe = process.composition.scribe
+    operations, owner = process.composition.operations, local_operator()
     for name, root in (("site", folder), ("old", folder / "inner")):
         workspace = inspect_folder(root, name=name, state=process.composition.home, homes=())
-        await scribe.workspace_added(workspace, principal=OPERATOR)
-    await scribe.workspace_removed("old", principal=OPERATOR)
+        await operations.add_workspace(workspace, credential=owner)
+    await operations.remove_workspace("old", credential=owner)
     run = await process.run(OPERATOR_CREDENTIAL)
     write = {"path": "new.txt", "content": "new"}
     await process.call(run, "palyra.fs.write", write, credential=OPERATOR_CREDENTIAL)
     patch = {"patch": PATCH}
     await process.call(run, "palyra.fs.apply_patch", patch, credential=OPERATOR_CREDENTIAL)
+
+
+async def _change_rules(process: _Process) -> None:
+    """Activate other policies and set postures, so that both are there, replaced and removed."""
+    operations, owner = process.composition.operations, local_operator()
+    boxed = packaged_pack("boxed")
+    for pack in (boxed, msgspec.structs.replace(boxed, preset="draft")):
+        await operations.stage_pack(pack, credential=owner)
+    await operations.activate_pack(boxed.digest, credential=owner, reason="to try them")
+    asks = PostureSetting(
+        tool="palyra.sleep",
+        scope=PostureScope.GLOBAL,
+        scope_id="",
+        state=Posture.ASK_EACH_TIME,
+        reason="it is slow",
+        set_by=owner.principal,
+        by_administrator=True,
+        set_at_ms=process.clock.now_ms(),
+        expires_at_ms=process.clock.now_ms() + 1_000_000,
+    )
+    disabled = msgspec.structs.replace(asks, state=Posture.DISABLED, expires_at_ms=None)
+    for_ada = msgspec.structs.replace(disabled, scope=PostureScope.AGENT, scope_id=AGENT.name)
+    for setting in (asks, for_ada, disabled, msgspec.structs.replace(asks, tool="test.fails")):
+        await operations.set_posture(setting, credential=owner)
+    with suppress(NotPermittedError):
+        await operations.set_posture(asks, credential=AGENT_CREDENTIAL)
+    await operations.clear_posture(
+        for_ada.tool, for_ada.scope, for_ada.scope_id, credential=owner, reason="no longer needed"
+    )
 
 
 class RememberingKey(PublicKey):

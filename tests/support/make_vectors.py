@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write tests/vectors/*.json: run ``python tests/support/make_vectors.py`` from the root.
+"""Write tests/vectors/*.json: run ``python -m tests.support.make_vectors`` from the root.
 
 An independent computation from the documented formats: it imports nothing of Palyra, so that the
 vectors judge the code and not the other way round. Canonical JSON is written here only for what
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.support.vector_values import entry_bodies, fact_lists, pack
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors"
 SEED = bytes(range(32))
@@ -106,6 +108,14 @@ def digests() -> dict[str, Any]:
         "max_depth": 4,
         "execution_timeout_ms": 30000,
     }
+    restricted = {
+        **snapshot,
+        "allowed_principals": ["agent:ada"],
+        "allowed_channels": ["embedded", "http"],
+        "allow_sensitive_tools": True,
+    }
+    policy_pack = pack()
+    lists = fact_lists()
     consent = {"scope": "once", "expires_at_ms": 1700000600000, "policies": ["a", "b"]}
     return {
         "framed": [
@@ -140,9 +150,21 @@ def digests() -> dict[str, Any]:
             ),
         },
         "policy": {"policy": {"a": 1}, "digest": framed_sha256("palyra.policy.v1", b'{"a":1}')},
+        "pack": {
+            "pack": policy_pack,
+            "digest": framed_sha256("palyra.policy.v1", canonical(policy_pack)),
+        },
+        "facts": {
+            "lists": lists,
+            "lists_sha256": hashlib.sha256(canonical(lists)).hexdigest(),
+        },
         "snapshot": {
             "snapshot": snapshot,
             "digest": framed_sha256("palyra.snapshot.v1", canonical(snapshot)),
+        },
+        "restricted_snapshot": {
+            "snapshot": restricted,
+            "digest": framed_sha256("palyra.snapshot.v1", canonical(restricted)),
         },
     }
 
@@ -153,8 +175,11 @@ def signed(payload_type: str, payload: bytes) -> str:
     return KEY.sign(b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)).hex()
 
 
-def attestation() -> dict[str, Any]:
-    """Return a statement of a call that succeeded, signed, and how its digest is made."""
+def attestation(**demands: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return a statement of a call that succeeded, signed, and how its digest is made.
+
+    ``demands``: the obligations of its decision; there are none where nothing is demanded.
+    """
     output = canonical({"echo": "hi"})
     statement: dict[str, Any] = {
         "format": "palyra.attestation.v1",
@@ -177,6 +202,7 @@ def attestation() -> dict[str, Any]:
             "policies": ["allowlist"],
             "policy_digest": "e" * 64,
             "snapshot_digest": "f" * 64,
+            **({"obligations": demands} if demands else {}),
         },
         "permit": {
             "permit_id": "01JCZK5M8N0000000000000005",
@@ -287,6 +313,10 @@ def journal() -> dict[str, Any]:
     return {
         "public_key_hex": PUBLIC_KEY.hex(),
         "entries": entries,
+        "bodies": [
+            {"name": name, "kind": kind, "subject": subject, "body_utf8": canonical(body).decode()}
+            for name, kind, subject, body in entry_bodies()
+        ],
         "head_payload_type": payload_type,
         "signed_head": signed_head,
         "receipt": {
@@ -308,7 +338,10 @@ def main() -> None:
             "documents": DOCUMENTS,
         },
         "digests": digests(),
-        "attestation": attestation(),
+        "attestation": {
+            **attestation(),
+            "obliged": attestation(redact=["/token"], tiers=["b"], timeout_ms=5000),
+        },
         "journal": journal(),
     }
     VECTORS.mkdir(exist_ok=True)

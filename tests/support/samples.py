@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from palyra.core.act import Act
 from palyra.core.approval import Approval, Grant, Scope
 from palyra.core.attestation import (
     Anchor,
@@ -38,7 +39,10 @@ from palyra.core.ids import (
     RunId,
     SessionId,
 )
-from palyra.core.principal import Principal, PrincipalKind
+from palyra.core.pack import Effect, Members, Pack, Policy
+from palyra.core.plan import SandboxPlan
+from palyra.core.policy_request import EntityUid, PolicyRequest
+from palyra.core.principal import Assurance, Credential, Principal, PrincipalKind
 from palyra.core.proposal import Proposal
 from palyra.core.snapshot import ToolCallPolicySnapshot
 
@@ -76,6 +80,8 @@ PROPOSAL = Proposal(
     journaled_arguments=msgspec.Raw(b'{"text":"hi"}'),
     facts=Facts(),
     workspace=None,
+    channel="embedded",
+    plan=SandboxPlan(),
     call_digest=CALL,
     plan_digest=PLAN,
     timeout_ms=30_000,
@@ -162,10 +168,53 @@ ATTESTATION = Attestation(key_id=KeyId("5" * 64), signature="6" * 128, statement
 
 SNAPSHOT = ToolCallPolicySnapshot(
     allowed_tools=("palyra.echo",),
+    allowed_principals=(),
+    allowed_channels=(),
+    allow_sensitive_tools=False,
     max_calls_per_run=32,
     max_calls_per_session=1024,
     max_calls_per_agent_hour=4096,
     max_depth=4,
     execution_timeout_ms=30_000,
+)
+REQUEST = PolicyRequest(
+    principal=EntityUid("Agent", "ada"),
+    roles=("reader",),
+    action="tool.execute",
+    resource=EntityUid("Tool", "palyra.echo"),
+    groups=(EntityUid("ToolGroup", "palyra"),),
+    context=msgspec.Raw(b'{"approved":false,"depth":0}'),
+)
+ACT = Act(
+    action="posture.set",
+    credential=Credential(
+        credential_id=CREDENTIAL_ID, principal=OPERATOR, assurance=Assurance.DEVELOPER
+    ),
+    resource=EntityUid("Tool", "palyra.echo"),
+    channel="embedded",
+    at_ms=NOW_MS,
+    details={"scope": "global", "state": "disabled"},
+)
+PACK = Pack(
+    preset="standard",
+    schema_sha256="5" * 64,
+    policies=(
+        Policy(
+            policy_id="reads",
+            effect=Effect.PERMIT,
+            source="own.cedar",
+            line=3,
+            text=(
+                '@id("reads")\n@reason("reading is harmless")\n'
+                "permit (principal, action, resource);"
+            ),
+            principal=("*",),
+            action=('=Action::"tool.execute"',),
+            resource=('<Capability::"filesystem_read"',),
+            reads=("risk",),
+            annotations={"id": "reads", "reason": "reading is harmless"},
+        ),
+    ),
+    members=Members(roles={"reviewer": ("operator:grace",)}),
 )
 NO_ENDING = content_sha256(b"")

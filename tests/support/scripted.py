@@ -14,11 +14,13 @@ from palyra.core.decision import Decision, Verdict
 from palyra.core.digest import PolicyDigest, SnapshotDigest
 from palyra.core.errors import Code
 from palyra.core.ids import ApprovalId, ulid
+from palyra.core.principal import PrincipalKind
 from tests.support.samples import APPROVAL, GRANT, NOW_MS, OPERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from palyra.core.act import Act
     from palyra.core.approval import Grant
     from palyra.core.attestation import Anchor
     from palyra.core.chain import Entry
@@ -75,6 +77,27 @@ class ScriptedPolicy:
         self._verdict = verdict
         self._by_tool = by_tool
         self._changes = 0
+        self.rules_version = 0
+
+    def refresh(self) -> None:
+        """Have nothing to take up: a test changes this policy itself."""
+
+    def roles_of(self, principal: Principal) -> tuple[str, ...]:
+        return ("administrator",) if principal.kind is PrincipalKind.OPERATOR else ()
+
+    def decide_act(self, act: Act) -> Decision:
+        if self.fault is not None:
+            raise self.fault
+        verdict = self._by_tool.get(act.action.replace(".", "_"), Verdict.ALLOW)
+        return Decision(
+            call_digest=act.digest,
+            verdict=verdict,
+            code=Code.POLICY_PERMITTED if verdict is Verdict.ALLOW else Code.POLICY_FORBIDDEN,
+            reason="as scripted",
+            policies=("script",),
+            policy_digest=self.policy_digest,
+            snapshot_digest=self.snapshot_digest,
+        )
 
     def decide(self, proposal: Proposal, *, left: BudgetLeft) -> Decision:
         self.decided.append((proposal.tool, left))

@@ -107,7 +107,7 @@ class GateSimulator:
 
     def _interpose(self) -> None:
         """Put the faulty store between the stages and the ledger, which are joined by now."""
-        self.composition.scribe._recorder = self.store
+        self.gate.scribe._recorder = self.store
         stages = (self.gate.sessions, self.gate.receiver, self.gate.decider, self.gate.recall)
         for stage in stages:
             stage._store = self.store
@@ -176,6 +176,10 @@ class GateSimulator:
     def kinds(self, *, about: str | None = None) -> list[str]:
         """Return what the entries are, in order."""
         return [noted.kind for noted in self.journal(about=about)]
+
+    def bodies(self, kind: str) -> list[dict[str, Any]]:
+        """Return what the entries of one kind say, in order."""
+        return [noted.body for noted in self.journal() if noted.kind == kind]
 
     def journal_bytes(self) -> bytes:
         """Return the bodies of all entries."""

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from palyra.core.digest import content_sha256
+from palyra.core.digest import PolicyDigest, content_sha256, policy_digest
 from palyra.core.events import (
     ApprovalRequested,
     CallDecided,
@@ -19,6 +19,9 @@ from palyra.core.events import (
     EffectPlanned,
     FloodSuppressed,
     PlannedChange,
+    PolicyActivated,
+    PolicyStaged,
+    PostureChanged,
     RunOpened,
     SessionOpened,
     WorkspaceAdded,
@@ -27,11 +30,14 @@ from palyra.core.events import (
 from palyra.core.facts import NO_FACTS
 from palyra.core.ids import CallId, LogId
 from palyra.core.lifecycle import CallState
+from palyra.core.posture import Posture, PostureScope, PostureSetting
 from palyra.core.session import BudgetLimits, Run, Session
 from palyra.core.transitions import (
+    ActivatePack,
     AddWorkspace,
     Admission,
     Admit,
+    ClearPosture,
     End,
     Launch,
     Note,
@@ -39,6 +45,8 @@ from palyra.core.transitions import (
     OpenSession,
     PlanEffect,
     RemoveWorkspace,
+    SetPosture,
+    StagePack,
 )
 from palyra.core.workspace import Workspace
 from palyra.store.sqlite.ledger import (
@@ -72,7 +80,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from palyra.core.ports import Recorded, Signer
+    from palyra.core.ports import Recorded, RulesInForce, Signer
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 OTHER_KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33))))
@@ -89,6 +97,17 @@ RUN = Run(
     opened_at_ms=NOW_MS,
 )
 WORKSPACE = Workspace(name="site", root="/srv/site", device=1, inode=2)
+POSTURE = PostureSetting(
+    tool="palyra.echo",
+    scope=PostureScope.WORKSPACE,
+    scope_id="site",
+    state=Posture.DISABLED,
+    reason="an incident",
+    set_by=OPERATOR,
+    by_administrator=True,
+    set_at_ms=NOW_MS,
+    expires_at_ms=NOW_MS + 1000,
+)
 
 
 def open_ledger(
@@ -166,6 +185,7 @@ def decided(number: int, *, run: Run = RUN) -> CallDecided:
         facts=NO_FACTS,
         call_digest=CALL,
         plan_digest=PLAN,
+        request=None,
         decision=DECISION_RECORD,
     )
 
@@ -202,6 +222,7 @@ def admit(
         at_ms=NOW_MS,
         limits=LIMITS,
         state=state,
+        rules_version=0,
         approval_id=APPROVAL_ID if is_pending else None,
         kept_proposal=msgspec.structs.replace(PROPOSAL, call_id=identifier) if is_pending else None,
         ending=b"{}" if state is not CallState.LAUNCHED else b"",
@@ -210,8 +231,16 @@ def admit(
     return msgspec.structs.replace(admission, **changes)
 
 
-def launch(number: int) -> Launch:
-    return Launch(call_id=call_id(number), events=(launched(number),))
+def admit_under(rules: RulesInForce | None, number: int) -> Admit:
+    """Return the admission of a launched call as decided by the rules in force."""
+    assert rules is not None
+    decision = msgspec.structs.replace(DECISION_RECORD, policy_digest=rules.policy_digest)
+    decided_so = msgspec.structs.replace(decided(number), decision=decision)
+    return admit(number, rules_version=rules.version, events=(decided_so, launched(number)))
+
+
+def launch(number: int, *, rules_version: int = 0) -> Launch:
+    return Launch(call_id=call_id(number), rules_version=rules_version, events=(launched(number),))
 
 
 def plan(number: int) -> PlanEffect:
@@ -243,6 +272,80 @@ def add_workspace(workspace: Workspace = WORKSPACE) -> AddWorkspace:
 def remove_workspace(name: str = WORKSPACE.name) -> RemoveWorkspace:
     removed = WorkspaceRemoved(principal=str(OPERATOR), name=name)
     return RemoveWorkspace(name=name, events=(removed,))
+
+
+def pack_body(number: int) -> bytes:
+    """Return what stands for a pack; the store looks at its digest only."""
+    return b'{"pack":%d}' % number
+
+
+def pack_digest(number: int) -> PolicyDigest:
+    return policy_digest(pack_body(number))
+
+
+def stage(number: int, *, at_ms: int = NOW_MS) -> StagePack:
+    staged = PolicyStaged(
+        policy_digest=pack_digest(number),
+        principal=str(OPERATOR),
+        preset="standard",
+        policies=0,
+        sources=(),
+    )
+    return StagePack(
+        policy_digest=pack_digest(number), body=pack_body(number), at_ms=at_ms, events=(staged,)
+    )
+
+
+def activate(number: int, *, before: int | None) -> ActivatePack:
+    """Return the activation of a pack that was staged, in place of another one's."""
+    replaced = pack_digest(before) if before is not None else None
+    activated = PolicyActivated(
+        policy_digest=pack_digest(number),
+        before_digest=replaced or "",
+        principal=str(OPERATOR),
+        credential_id=CREDENTIAL_ID,
+        reason="a test",
+        request=None,
+        decision=DECISION_RECORD if replaced else None,
+    )
+    return ActivatePack(policy_digest=pack_digest(number), before=replaced, events=(activated,))
+
+
+def set_posture(
+    setting: PostureSetting = POSTURE, *, before: PostureSetting | None = None
+) -> SetPosture:
+    changed = _posture_changed(setting, before=before, after=setting.state.value)
+    return SetPosture(setting=setting, before=before, events=(changed,))
+
+
+def clear_posture(before: PostureSetting = POSTURE) -> ClearPosture:
+    return ClearPosture(
+        tool=before.tool,
+        scope=before.scope,
+        scope_id=before.scope_id,
+        before=before,
+        events=(_posture_changed(before, before=before, after=""),),
+    )
+
+
+def _posture_changed(
+    setting: PostureSetting, *, before: PostureSetting | None, after: str
+) -> PostureChanged:
+    return PostureChanged(
+        tool=setting.tool,
+        scope=setting.scope.value,
+        scope_id=setting.scope_id,
+        before=before.state.value if before is not None else "",
+        after=after,
+        principal=str(setting.set_by),
+        credential_id=CREDENTIAL_ID,
+        by_administrator=setting.by_administrator,
+        reason=setting.reason,
+        set_at_ms=setting.set_at_ms,
+        expires_at_ms=setting.expires_at_ms if after else None,
+        request=None,
+        decision=DECISION_RECORD,
+    )
 
 
 def note(count: int = 1) -> Note:

@@ -15,14 +15,15 @@ import msgspec
 from palyra.core.canonical import canonical_record
 from palyra.core.digest import framed_sha256
 from palyra.core.ids import AttestationId, CallId, CredentialId, KeyId, PermitId, RunId, SessionId
+from palyra.core.obligations import NO_OBLIGATIONS, Obligations
 
 STATEMENT_FORMAT = "palyra.attestation.v1"
 STATEMENT_TYPE = "application/vnd.palyra.attestation.v1+json"
 HEAD_TYPE = "application/vnd.palyra.journal-head.v1+json"
 
 
-class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision as it is signed."""
+class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The decision as it is signed; without ``obligations`` where nothing is demanded."""
 
     verdict: str
     code: str
@@ -30,6 +31,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[str, ...]
     policy_digest: str
     snapshot_digest: str
+    obligations: Obligations = NO_OBLIGATIONS
 
 
 class PermitRecord(msgspec.Struct, frozen=True, kw_only=True):

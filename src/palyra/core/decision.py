@@ -9,6 +9,8 @@ import msgspec
 
 from palyra.core.digest import CallDigest, PolicyDigest, SnapshotDigest
 from palyra.core.errors import Code
+from palyra.core.obligations import NO_OBLIGATIONS, Obligations
+from palyra.core.policy_request import PolicyRequest
 
 
 class Verdict(IntEnum):
@@ -40,6 +42,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     path: str = ""
     """Where in the arguments the fault lies, as a JSON pointer, if it lies there."""
+    obligations: Obligations = NO_OBLIGATIONS
+    request: PolicyRequest | None = None
+    """What policy was asked; ``None`` where it never came to that."""
+    rules_version: int = 0
+    """Counts the changes of policies and postures: a launch under older rules is refused."""
 
     def __post_init__(self) -> None:
         if self.verdict is not Verdict.FORBID and not self.policies:

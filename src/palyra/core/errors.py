@@ -31,6 +31,28 @@ class Code(StrEnum):
     TOOL_INTERRUPTED = "tool.interrupted"
     POLICY_FAULT = "policy.fault"
     POLICY_STRICTER = "policy.stricter"
+    POLICY_CHANGED = "policy.changed"
+    POLICY_PERMITTED = "policy.permitted"
+    POLICY_WAIVED = "policy.waived"
+    POLICY_ASKS = "policy.asks"
+    POLICY_FORBIDDEN = "policy.forbidden"
+    POLICY_NO_PERMIT = "policy.no_permit"
+    POLICY_REQUEST_INVALID = "policy.request_invalid"
+    POLICY_ACTION_UNKNOWN = "policy.action_unknown"
+    POLICY_INVALID = "policy.invalid"
+    POLICY_TOO_LARGE = "policy.too_large"
+    POLICY_SOURCE = "policy.source_refused"
+    POLICY_UNKNOWN = "policy.unknown"
+    POLICY_EXAMPLE = "policy.example_failed"
+    PRINCIPAL_NOT_ALLOWED = "principal.not_allowed"
+    CHANNEL_NOT_ALLOWED = "channel.not_allowed"
+    TOOL_DISABLED = "tool.disabled"
+    TOOL_POSTURE_ASKS = "tool.posture_asks"
+    FACTS_INCOMPLETE = "facts.incomplete"
+    SKILL_NOT_ALLOWLISTED = "skill.not_allowlisted"
+    OBLIGATION_UNMET = "obligation.unmet"
+    ACTION_DENIED = "action.denied"
+    POSTURE_UNKNOWN = "posture.unknown"
     PERMIT_MISMATCH = "permit.mismatch"
     PERMIT_EXPIRED = "permit.expired"
     APPROVAL_NO_OPERATOR = "approval.no_operator"
@@ -116,19 +138,18 @@ class Meaning(NamedTuple):
 
 
 _JSON_HINT = "send one JSON document that any strict parser reads the same way"
+_EXPLAIN_HINT = "'palyra policy explain CALL_ID' tells what would change the answer"
 _VERIFY_HINT = "run 'palyra journal verify'; restore the state directory from a backup you trust"
 _STORE_HINT = "nothing was executed; free the store or its disk, then try again"
 
 MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
     {
-        Code.TOOL_ALLOWLISTED: Meaning(
-            "the tool is allowlisted and has no sensitive capability", "nothing to do"
-        ),
+        Code.TOOL_ALLOWLISTED: Meaning("the tool is allowlisted", "nothing to do"),
         Code.OPERATOR_INITIATED: Meaning(
             "an operator started this call themselves", "nothing to do"
         ),
         Code.TOOL_SENSITIVE: Meaning(
-            "the tool has a sensitive capability, so a human must agree",
+            "the call is sensitive, so a human must agree",
             "an operator can run it themselves: 'palyra call' without --agent",
         ),
         Code.TOOL_NOT_ALLOWLISTED: Meaning(
@@ -156,7 +177,71 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
         ),
         Code.POLICY_FAULT: Meaning(
             "the policy failed to evaluate, and what cannot be decided is refused",
-            "run 'palyra config check'",
+            "run 'palyra policy validate'; 'palyra policy explain CALL_ID' shows what failed",
+        ),
+        Code.POLICY_CHANGED: Meaning(
+            "the rules changed between the decision and the launch", "submit the call again"
+        ),
+        Code.POLICY_PERMITTED: Meaning("a policy permits it", "nothing to do"),
+        Code.POLICY_WAIVED: Meaning(
+            "a policy lets this sensitive call run without a question", "nothing to do"
+        ),
+        Code.POLICY_ASKS: Meaning("a policy wants a human to agree", _EXPLAIN_HINT),
+        Code.POLICY_FORBIDDEN: Meaning("a policy forbids it", _EXPLAIN_HINT),
+        Code.POLICY_NO_PERMIT: Meaning("no policy permits it", _EXPLAIN_HINT),
+        Code.POLICY_REQUEST_INVALID: Meaning(
+            "the call does not fit what policy can look at, so it is refused",
+            "send ordinary text and numbers within 64 bits",
+        ),
+        Code.POLICY_ACTION_UNKNOWN: Meaning(
+            "there is no such action", "'palyra policy show --actions' lists every action"
+        ),
+        Code.POLICY_INVALID: Meaning(
+            "the policies are not in order; those in force stay in force",
+            "correct the policies, then 'palyra policy validate'",
+        ),
+        Code.POLICY_TOO_LARGE: Meaning(
+            "there are more or larger policies than one pack may hold", "use fewer policies"
+        ),
+        Code.POLICY_SOURCE: Meaning(
+            "this file cannot be a source of policies",
+            "keep policies as plain files of your own, out of every workspace",
+        ),
+        Code.POLICY_UNKNOWN: Meaning(
+            "no such policies are staged", "'palyra policy stage' stages them and names the digest"
+        ),
+        Code.POLICY_EXAMPLE: Meaning(
+            "an example of the policies came out otherwise", "correct the policy or the example"
+        ),
+        Code.PRINCIPAL_NOT_ALLOWED: Meaning(
+            "this caller may not call tools",
+            "an operator can add it to tool_call.allowed_principals in palyra.toml",
+        ),
+        Code.CHANNEL_NOT_ALLOWED: Meaning(
+            "tools may not be called this way",
+            "an operator can add the channel to tool_call.allowed_channels in palyra.toml",
+        ),
+        Code.TOOL_DISABLED: Meaning(
+            "an operator has disabled the tool", "'palyra posture list' shows who, and why"
+        ),
+        Code.TOOL_POSTURE_ASKS: Meaning(
+            "an operator wants to be asked each time", "'palyra posture list' shows who, and why"
+        ),
+        Code.FACTS_INCOMPLETE: Meaning(
+            "the call touches more than policy can look at, so a human must agree",
+            "split it into smaller calls",
+        ),
+        Code.SKILL_NOT_ALLOWLISTED: Meaning(
+            "the skill is not allowlisted", "an operator can allow the skill"
+        ),
+        Code.OBLIGATION_UNMET: Meaning(
+            "policy demands something of the run that cannot be given", _EXPLAIN_HINT
+        ),
+        Code.ACTION_DENIED: Meaning(
+            "policy does not permit this to you", "ask an administrator; it is on record"
+        ),
+        Code.POSTURE_UNKNOWN: Meaning(
+            "no such posture is set", "'palyra posture list' shows what is set"
         ),
         Code.POLICY_STRICTER: Meaning(
             "the policy became stricter between the decision and the launch",

@@ -10,6 +10,7 @@ import msgspec
 from palyra.core.attestation import Attestation, DecisionRecord, PermitRecord
 from palyra.core.facts import Facts
 from palyra.core.ids import CallId, CredentialId, KeyId, LogId, RunId, SessionId
+from palyra.core.policy_request import PolicyRequest
 from palyra.core.snapshot import ToolCallPolicySnapshot
 
 
@@ -84,6 +85,8 @@ class CallDecided(Event, frozen=True, kw_only=True):
     facts: Facts
     call_digest: str
     plan_digest: str
+    request: PolicyRequest | None = None
+    """What policy was asked; ``None`` where the call was refused before that."""
     decision: DecisionRecord
 
 
@@ -174,6 +177,67 @@ class WorkspaceRemoved(Event, frozen=True, kw_only=True):
     name: str
 
 
+class PolicyStaged(Event, frozen=True, kw_only=True):
+    """A policy pack was checked and may be activated; it is not in force."""
+
+    kind: ClassVar[str] = "policy.staged"
+    about: ClassVar[str] = "policy_digest"
+    policy_digest: str
+    principal: str
+    preset: str
+    policies: int
+    sources: tuple[str, ...]
+
+
+class PolicyActivated(Event, frozen=True, kw_only=True):
+    """A policy pack came into force: every later decision rests on it."""
+
+    kind: ClassVar[str] = "policy.activated"
+    about: ClassVar[str] = "policy_digest"
+    policy_digest: str
+    before_digest: str
+    """The pack it replaced; empty at the first start."""
+    principal: str
+    credential_id: CredentialId
+    reason: str
+    request: PolicyRequest | None
+    decision: DecisionRecord | None
+    """Why it was permitted; ``None`` at the first start, when there was nothing to decide by."""
+
+
+class PostureChanged(Event, frozen=True, kw_only=True):
+    """An operator changed their standing word about a tool."""
+
+    kind: ClassVar[str] = "posture.changed"
+    about: ClassVar[str] = "tool"
+    tool: str
+    scope: str
+    scope_id: str
+    before: str
+    after: str
+    """``always_allow``, ``ask_each_time``, ``disabled``; empty where nothing is set."""
+    principal: str
+    credential_id: CredentialId
+    by_administrator: bool
+    reason: str
+    set_at_ms: int
+    expires_at_ms: int | None
+    request: PolicyRequest | None
+    decision: DecisionRecord
+
+
+class ActionRefused(Event, frozen=True, kw_only=True):
+    """Policy did not permit somebody to manage something; nothing was changed."""
+
+    kind: ClassVar[str] = "action.refused"
+    about: ClassVar[str] = "action"
+    action: str
+    principal: str
+    credential_id: CredentialId
+    request: PolicyRequest | None
+    decision: DecisionRecord
+
+
 class FloodSuppressed(Event, frozen=True, kw_only=True):
     """A caller proposed faster than is journaled one by one; this counts what was dropped."""
 
@@ -200,6 +264,10 @@ EVENT_TYPES: dict[str, type[Event]] = {
         CallInterrupted,
         WorkspaceAdded,
         WorkspaceRemoved,
+        PolicyStaged,
+        PolicyActivated,
+        PostureChanged,
+        ActionRefused,
         FloodSuppressed,
     )
 }

@@ -10,7 +10,7 @@ import msgspec
 from palyra.core.canonical import canonicalize
 from palyra.core.digest import content_sha256
 
-MOST_PATHS: Final = 64
+MOST_ITEMS: Final = 64
 LARGEST_FACTS_BYTES: Final = 16 * 1024
 
 
@@ -21,51 +21,61 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    """Paths beyond the workspace, absolute."""
+    executable: str = ""
+    """The program's resolved path."""
+    argv: tuple[str, ...] = ()
+    """The program's arguments in order, the program itself first."""
+    hosts: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    methods: tuple[str, ...] = ()
     size_bytes: int = 0
     duration_ms: int = 0
-    more_paths: int = 0
-    """How many paths were left out of the three lists: see :func:`bounded`.
+    left_out: int = 0
+    """How many items were left out of the lists: see :func:`bounded`.
 
-    A rule about paths must take a call with any for one that may touch everything.
+    A rule about a list must take a call with any for one that may touch everything.
     """
-    paths_sha256: str = ""
-    """Where paths were left out: of the canonical JSON object of the three lists in full."""
+    lists_sha256: str = ""
+    """Where items were left out: of the canonical JSON object of the lists in full."""
 
 
 NO_FACTS = Facts()
+_LISTS: Final = ("protected", "outside", "writes", "reads", "hosts", "ports", "methods", "argv")
+"""What is kept first where not all can be."""
 
 
 def bounded(facts: Facts) -> Facts:
-    """Return ``facts`` with at most 64 paths in each list and 16 KiB in all (I13).
-
-    Protected paths are kept before written ones, and those before read ones.
+    """Return ``facts`` with at most 64 items in each list and 16 KiB in all (I13).
 
     Raises:
-        ValueError: they are too large even without any path.
+        ValueError: they are too large even without any list.
     """
-    full = {"protected": facts.protected, "writes": facts.writes, "reads": facts.reads}
-    if max(map(len, full.values())) <= MOST_PATHS and _size(facts) <= LARGEST_FACTS_BYTES:
+    full: dict[str, tuple[str | int, ...]] = {name: getattr(facts, name) for name in _LISTS}
+    if max(map(len, full.values())) <= MOST_ITEMS and _size(facts) <= LARGEST_FACTS_BYTES:
         return facts
+    present = {name: items for name, items in full.items() if items}
     bare = msgspec.structs.replace(
         facts,
-        **dict.fromkeys(full, ("",)),  # names and brackets count
-        more_paths=sum(map(len, full.values())),
-        paths_sha256=content_sha256(canonicalize(full)),
+        **dict.fromkeys(present, ("",)),  # names and brackets count
+        left_out=facts.left_out + sum(map(len, present.values())),
+        lists_sha256=content_sha256(canonicalize(full)),
     )
     room_bytes = LARGEST_FACTS_BYTES - _size(bare)
     if room_bytes < 0:
-        raise ValueError("the facts are too large without any path")
-    kept: dict[str, tuple[str, ...]] = {}
-    for name, paths in full.items():
-        taken = []
-        for path in paths[:MOST_PATHS]:
-            room_bytes -= _size(path) + 1
+        raise ValueError("the facts are too large without any list")
+    kept: dict[str, tuple[str | int, ...]] = {}
+    for name, items in present.items():
+        taken: list[str | int] = []
+        for item in items[:MOST_ITEMS]:
+            room_bytes -= _size(item) + 1
             if room_bytes < 0:
                 break
-            taken.append(path)
+            taken.append(item)
         kept[name] = tuple(taken)
-    left_out = bare.more_paths - sum(map(len, kept.values()))
-    return msgspec.structs.replace(bare, **kept, more_paths=left_out)
+    left_out = bare.left_out - sum(map(len, kept.values()))
+    return msgspec.structs.replace(bare, **kept, left_out=left_out)
 
 
 def _size(value: object) -> int:

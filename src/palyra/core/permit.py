@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from palyra.core.approval import Approval
 from palyra.core.decision import Decision, Verdict
 from palyra.core.errors import Code, StateConflictError
+from palyra.core.obligations import Obligations, combined, unmet_by_plan
 from palyra.core.principal import PrincipalKind
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Permit:
         "call_digest",
         "expires_at_ms",
         "grant_id",
+        "obligations",
         "permit_id",
         "plan_digest",
         "policy_digest",
@@ -69,6 +71,7 @@ class Permit:
         self.plan_digest = plan_digest
         self.policy_digest = decision.policy_digest
         self.snapshot_digest = decision.snapshot_digest
+        self.obligations = decision.obligations
         self.approval_id = approval_id
         self.grant_id = grant_id
         self.expires_at_ms = expires_at_ms
@@ -78,6 +81,7 @@ class Permit:
         """Permit what policy allows as it stands."""
         _require(decision.verdict is Verdict.ALLOW, "the decision is not ALLOW")
         _require(decision.call_digest == proposal.call_digest, "the decision is for another call")
+        _require_met(decision, proposal)
         return cls(
             _EVIDENCE,
             permit_id=permit_id,
@@ -99,10 +103,12 @@ class Permit:
         """Permit what policy asks about and a named operator agreed to (I4, I6)."""
         _require(decision.verdict is Verdict.ASK, "the decision does not ask")
         _require(decision.call_digest == proposal.call_digest, "the decision is for another call")
+        _require_met(decision, proposal)
         _require(approval.call_digest == proposal.call_digest, "the approval is for another call")
         _require(approval.plan_digest == proposal.plan_digest, "the approval is for another plan")
         _require(approval.decided_by.kind is PrincipalKind.OPERATOR, "only operators approve")
         _require(approval.decided_by != proposal.principal, "the requester approved itself")
+        _require_quorum(decision, agreed=1)
         _require_unexpired(approval.expires_at_ms, now_ms)
         return cls(
             _EVIDENCE,
@@ -127,11 +133,13 @@ class Permit:
         """Permit what policy asks about and a standing grant covers (I4, I6)."""
         _require(decision.verdict is Verdict.ASK, "the decision does not ask")
         _require(decision.call_digest == proposal.call_digest, "the decision is for another call")
+        _require_met(decision, proposal)
         _require(grant.principal == proposal.principal, "the grant is for another agent")
         _require(grant.call_digest == proposal.call_digest, "the grant does not cover the call")
         _require(grant.plan_digest == proposal.plan_digest, "the grant does not cover the plan")
         _require(grant.granted_by.kind is PrincipalKind.OPERATOR, "only operators grant")
         _require(grant.granted_by != proposal.principal, "the requester granted itself")
+        _require_quorum(decision, agreed=1)
         _require_unexpired(grant.expires_at_ms, now_ms)
         return cls(
             _EVIDENCE,
@@ -171,7 +179,7 @@ class Permit:
         _require(self.plan_digest == proposal.plan_digest, "the permit is for another plan")
         _require(decision_now.call_digest == self.call_digest, "the decision is for another call")
         strictest = Verdict.ALLOW if self.basis is Basis.ALLOW else Verdict.ASK
-        if decision_now.verdict > strictest:
+        if decision_now.verdict > strictest or _demands_more(decision_now, self.obligations):
             raise StateConflictError(Code.POLICY_STRICTER)
         if self.expires_at_ms is not None:
             _require_unexpired(self.expires_at_ms, now_ms)
@@ -180,6 +188,26 @@ class Permit:
 def _require(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as an assertion
     if not condition:
         raise StateConflictError(Code.PERMIT_MISMATCH, otherwise)
+
+
+def _require_met(decision: Decision, proposal: Proposal) -> None:
+    """Refuse a call whose plan does not give what policy demands."""
+    unmet = unmet_by_plan(decision.obligations, proposal.plan)
+    if unmet:
+        raise StateConflictError(Code.OBLIGATION_UNMET, unmet)
+
+
+def _require_quorum(decision: Decision, *, agreed: int) -> None:
+    wanted = decision.obligations.quorum
+    if agreed < wanted:
+        raise StateConflictError(
+            Code.OBLIGATION_UNMET, f"policy wants {wanted} operators to agree, {agreed} did"
+        )
+
+
+def _demands_more(decision: Decision, than: Obligations) -> bool:
+    demands = decision.obligations
+    return demands != than and combined((demands, than)) != combined((than,))
 
 
 def _require_unexpired(expires_at_ms: int, now_ms: int) -> None:

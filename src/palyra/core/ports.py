@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from palyra.core.chain import Entry, Receipt, SignedHead
+from palyra.core.digest import PolicyDigest
 from palyra.core.ids import (
     ApprovalId,
     CallId,
@@ -26,14 +27,16 @@ from palyra.core.transitions import Admission, Transition
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from palyra.core.act import Act
     from palyra.core.approval import Answer, Pending
     from palyra.core.attestation import Anchor
     from palyra.core.decision import Decision
-    from palyra.core.digest import PolicyDigest, SnapshotDigest
+    from palyra.core.digest import SnapshotDigest
     from palyra.core.events import PlannedChange
     from palyra.core.execution import Execution
     from palyra.core.manifest import ToolManifest
     from palyra.core.permit import Permit
+    from palyra.core.posture import PostureSetting
     from palyra.core.result import CallResult
     from palyra.core.session import BudgetLeft, BudgetLimits, Run, Session
     from palyra.core.workspace import Workspace
@@ -81,8 +84,47 @@ class Catalogue(Protocol):
         """Return the known name closest to an unknown one."""
 
 
+class RulesInForce(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rules hold: the version counts every change of policies and postures."""
+
+    version: int
+    policy_digest: PolicyDigest
+
+
+class StagedPack(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy pack that is kept."""
+
+    policy_digest: PolicyDigest
+    staged_at_ms: int
+    was_active: bool
+    body: bytes
+
+
+class RulesStore(Protocol):
+    """Reads of policies and postures."""
+
+    def rules_in_force(self) -> RulesInForce | None:
+        """Return which rules hold at this moment; ``None`` before the first start."""
+
+    def pack(self, policy_digest: PolicyDigest) -> StagedPack | None:
+        """Return a kept pack."""
+
+    def packs(self) -> tuple[StagedPack, ...]:
+        """Return the kept packs without their bodies, the latest first."""
+
+    def postures(self) -> tuple[PostureSetting, ...]:
+        """Return every posture that is set, expired or not."""
+
+
 class PolicyEngine(Protocol):
     """Stage 2. Never raises for a call it dislikes; what it cannot decide it forbids (I1)."""
+
+    def refresh(self) -> None:
+        """Take up what has changed in the rules; decisions until then rest on the old ones."""
+
+    @property
+    def rules_version(self) -> int:
+        """Count the changes of the rules as far as they were taken up."""
 
     @property
     def policy_digest(self) -> PolicyDigest:
@@ -94,6 +136,12 @@ class PolicyEngine(Protocol):
 
     def decide(self, proposal: Proposal, *, left: BudgetLeft) -> Decision:
         """Return the verdict on ``proposal``."""
+
+    def decide_act(self, act: Act) -> Decision:
+        """Return the verdict on what somebody wants to manage."""
+
+    def roles_of(self, principal: Principal) -> tuple[str, ...]:
+        """Return the roles that the rules give to somebody."""
 
 
 class Reviewer(Protocol):
@@ -232,6 +280,9 @@ class JournalReader(Protocol):
     def of_subject(self, subject: str) -> tuple[Entry, ...]:
         """Return the entries about one call, session or other subject, in order."""
 
+    def of_kind(self, kind: str, *, since_ms: int = 0) -> Iterator[Entry]:
+        """Yield the entries of one kind recorded at or after a time, in order."""
+
     def attested_at(self, attestation_id: str) -> int | None:
         """Return the index of the entry that holds an attestation."""
 
@@ -258,6 +309,18 @@ class JournalReader(Protocol):
 
     def charges(self) -> Iterator[tuple[str, str, int]]:
         """Yield the calls charged so far: to each ``run``, ``session`` and ``agent``, by name."""
+
+    def rules_in_force(self) -> RulesInForce | None:
+        """Return which rules hold at this moment; ``None`` before the first start."""
+
+    def pack(self, policy_digest: PolicyDigest) -> StagedPack | None:
+        """Return a kept pack."""
+
+    def packs(self) -> tuple[StagedPack, ...]:
+        """Return the kept packs without their bodies, the latest first."""
+
+    def postures(self) -> tuple[PostureSetting, ...]:
+        """Return every posture that is set, expired or not."""
 
     def damage(self) -> Iterator[str]:
         """Yield what is wrong with the store's own pages and indexes."""

@@ -10,6 +10,7 @@ from palyra.core.errors import Code
 from palyra.core.execution import Executor
 from palyra.core.facts import Facts
 from palyra.core.ids import CallId, CredentialId, RequestId, RunId, SessionId
+from palyra.core.plan import SandboxPlan
 from palyra.core.principal import Principal
 from palyra.core.workspace import Workspace
 
@@ -47,6 +48,9 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """The same with secret fields as keyed commitments and long texts as digests."""
     facts: Facts
     workspace: Workspace | None
+    channel: str = ""
+    """The surface that the call came by."""
+    plan: SandboxPlan = SandboxPlan()
     call_digest: CallDigest
     plan_digest: PlanDigest
     timeout_ms: int

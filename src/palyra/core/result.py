@@ -14,6 +14,7 @@ from palyra.core.chain import Receipt
 from palyra.core.errors import MEANINGS
 from palyra.core.ids import AttestationId, CallId, RunId, SessionId
 from palyra.core.lifecycle import CallState
+from palyra.core.obligations import NO_OBLIGATIONS, Obligations
 from palyra.core.proposal import Malformed, Proposal
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[str, ...]
     policy_digest: str
     snapshot_digest: str
+    obligations: Obligations = NO_OBLIGATIONS
 
 
 class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,6 +153,7 @@ def recorded_result(
             policies=decision.policies,
             policy_digest=decision.policy_digest,
             snapshot_digest=decision.snapshot_digest,
+            obligations=decision.obligations,
         ),
         approval=ending.approval,
         outcome=ending.outcome,
@@ -169,6 +172,7 @@ def decision_view(decision: Decision) -> DecisionView:
         policies=decision.policies,
         policy_digest=decision.policy_digest,
         snapshot_digest=decision.snapshot_digest,
+        obligations=decision.obligations,
     )
 
 

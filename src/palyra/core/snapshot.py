@@ -9,11 +9,23 @@ from palyra.core.canonical import canonical_record
 from palyra.core.digest import SnapshotDigest, snapshot_digest
 
 
-class ToolCallPolicySnapshot(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCallPolicySnapshot(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="format",
+    tag="palyra.snapshot.v1",
+):
     """Every setting that can change what is decided or how it runs."""
 
-    format: str = "palyra.snapshot.v1"
     allowed_tools: tuple[str, ...]
+    allowed_principals: tuple[str, ...] = ()
+    """Who may call tools at all, as ``kind:name``; empty means everybody."""
+    allowed_channels: tuple[str, ...] = ()
+    """By which surfaces tools may be called; empty means by all."""
+    allow_sensitive_tools: bool = False
+    """Whether sensitive tools run without a human's agreement."""
     max_calls_per_run: int
     max_calls_per_session: int
     max_calls_per_agent_hour: int

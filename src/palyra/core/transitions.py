@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from palyra.core.digest import CallDigest
+from palyra.core.digest import CallDigest, PolicyDigest
 from palyra.core.events import (
     ApprovalRequested,
     CallDecided,
@@ -18,6 +18,9 @@ from palyra.core.events import (
     CallLaunched,
     EffectPlanned,
     Event,
+    PolicyActivated,
+    PolicyStaged,
+    PostureChanged,
     RunOpened,
     SessionOpened,
     WorkspaceAdded,
@@ -25,6 +28,7 @@ from palyra.core.events import (
 )
 from palyra.core.ids import ApprovalId, CallId, RequestId, RunId, SessionId
 from palyra.core.lifecycle import CallState
+from palyra.core.posture import PostureScope, PostureSetting
 from palyra.core.principal import Principal
 from palyra.core.proposal import Proposal
 from palyra.core.session import BudgetLeft, BudgetLimits, Run, Session
@@ -59,6 +63,8 @@ class Admit(msgspec.Struct, frozen=True, kw_only=True):
     limits: BudgetLimits
     state: CallState
     """``LAUNCHED``, ``PENDING`` or ``DENIED``."""
+    rules_version: int
+    """The rules it was decided by: it is not launched once others are in force (I4)."""
     over_budget: bool = False
     """Record although the budget is exhausted: the call is refused for just that."""
     approval_id: ApprovalId | None = None
@@ -72,6 +78,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Take a pending call to launched: exactly one resumer wins (I5)."""
 
     call_id: CallId
+    rules_version: int
+    """The rules it was decided by: it is not launched once others are in force (I4)."""
     events: tuple[CallLaunched]
 
 
@@ -106,6 +114,44 @@ class RemoveWorkspace(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[WorkspaceRemoved]
 
 
+class StagePack(msgspec.Struct, frozen=True, kw_only=True):
+    """Keep a checked policy pack, so that it can be activated by its digest."""
+
+    policy_digest: PolicyDigest
+    body: bytes
+    at_ms: int
+    events: tuple[PolicyStaged]
+
+
+class ActivatePack(msgspec.Struct, frozen=True, kw_only=True):
+    """Put a staged pack into force, if ``before`` still is the one in force."""
+
+    policy_digest: PolicyDigest
+    before: PolicyDigest | None
+    """``None``: there is none yet."""
+    events: tuple[PolicyActivated]
+
+
+class SetPosture(msgspec.Struct, frozen=True, kw_only=True):
+    """Set a posture, in place of any for the same tool and scope."""
+
+    setting: PostureSetting
+    before: PostureSetting | None
+    """What the change was decided on: if it is no longer so, nothing is changed."""
+    events: tuple[PostureChanged]
+
+
+class ClearPosture(msgspec.Struct, frozen=True, kw_only=True):
+    """Remove a posture."""
+
+    tool: str
+    scope: PostureScope
+    scope_id: str
+    before: PostureSetting
+    """What the change was decided on: if it is no longer so, nothing is changed."""
+    events: tuple[PostureChanged]
+
+
 class Note(msgspec.Struct, frozen=True, kw_only=True):
     """Record an event that changes no state."""
 
@@ -121,6 +167,10 @@ Transition = (
     | End
     | AddWorkspace
     | RemoveWorkspace
+    | StagePack
+    | ActivatePack
+    | SetPosture
+    | ClearPosture
     | Note
 )
 
@@ -155,4 +205,10 @@ class Flooded(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-Admission = Admitted | Repeated | Conflicting | Exhausted | Flooded
+class Outdated(msgspec.Struct, frozen=True, kw_only=True):
+    """Policies or postures have changed since the call was decided; nothing was recorded."""
+
+    rules_version: int
+
+
+Admission = Admitted | Repeated | Conflicting | Exhausted | Flooded | Outdated

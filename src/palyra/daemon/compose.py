@@ -15,13 +15,13 @@ import msgspec
 
 from palyra.core.canonical import canonicalize
 from palyra.core.errors import Code, IntegrityError
-from palyra.core.events import ConfigApplied
+from palyra.core.events import ConfigApplied, PolicyActivated
 from palyra.core.ids import LogId
-from palyra.core.transitions import Note
+from palyra.core.transitions import ActivatePack, Note
 from palyra.daemon.clock import SystemClock, UlidSource
 from palyra.daemon.function_body import function_body
 from palyra.daemon.home import prepare_home
-from palyra.daemon.local_identity import ASSURANCE
+from palyra.daemon.local_identity import ASSURANCE, local_operator
 from palyra.daemon.recovery import recover_interrupted
 from palyra.daemon.settings import Settings, budget_limits, snapshot
 from palyra.flow.gate import Gate
@@ -29,8 +29,12 @@ from palyra.flow.intake.rate import Allowance, ProposalRate
 from palyra.flow.intake.receive import Receiver
 from palyra.flow.intake.schema import ArgumentSchema
 from palyra.flow.intake.sessions import Sessions
-from palyra.flow.policy.allowlist import AllowlistPolicy
+from palyra.flow.operations import Operations
 from palyra.flow.policy.decide import Decider
+from palyra.flow.policy.engine import CedarPolicy
+from palyra.flow.policy.inquiry import Inquiries
+from palyra.flow.policy.presets import packaged_pack
+from palyra.flow.policy.rules import Rules
 from palyra.flow.review.permits import Permits
 from palyra.flow.review.resolve import Resolver
 from palyra.flow.review.unattended import Unattended
@@ -43,6 +47,7 @@ from palyra.flow.sandbox.walks import Walks
 from palyra.flow.seal.admissions import Admissions
 from palyra.flow.seal.attest import Attestor
 from palyra.flow.seal.recall import Recall
+from palyra.flow.seal.rule_scribe import RuleScribe, staging
 from palyra.flow.seal.scribe import Scribe
 from palyra.store.instances import starting
 from palyra.store.sqlite.ledger import DATABASE_NAME, Ledger, keep_first_head
@@ -53,9 +58,11 @@ from palyra.trust.signing_key import SigningKey
 
 if TYPE_CHECKING:
     from palyra.core.manifest import ToolManifest
-    from palyra.core.ports import Clock, IdSource, PolicyEngine, Reviewer
+    from palyra.core.ports import Clock, IdSource, PolicyEngine, Reviewer, RulesStore
 
 KEYS_NAME = "keys"
+CHANNEL = "embedded"
+"""The surface that calls of this process come by."""
 
 BODIES: Mapping[str, ToolBody] = {
     "palyra.echo": builtin.echo,
@@ -73,7 +80,7 @@ class Composition:
     home: Path
     gate: Gate
     ledger: Ledger
-    scribe: Scribe
+    operations: Operations
     catalogue: Catalogue
     recovered: int
     """Calls that a crash had cut off, found and marked at this start."""
@@ -104,7 +111,6 @@ def compose(
     clock = clock or SystemClock()
     ids = ids or UlidSource()
     limits = budget_limits(settings)
-    policy = policy or AllowlistPolicy(snapshot(settings))
     catalogue = Catalogue((*BUILT_IN_TOOLS, *(tool.manifest for tool in tools)))
     prepare_home(home)
     with starting(home):
@@ -119,6 +125,9 @@ def compose(
         attestor = Attestor(signer=signer, ids=ids, assurance=ASSURANCE)
         try:
             require_apart(ledger.reads.workspaces(), state=home)  # I10
+            if policy is None:
+                _activate_first_pack(ledger, clock=clock)
+                policy = cedar_policy(ledger, settings, clock=clock)
             _apply_configuration(ledger, settings, policy)
             recovered = recover_interrupted(ledger, attestor=attestor, clock=clock)
         except BaseException:
@@ -129,6 +138,7 @@ def compose(
     clocks = RunningClocks()
     scribe = Scribe(recorder=ledger, attestor=attestor, clock=clock, limits=limits)
     recall = Recall(ledger, under_way=walks.joined)
+    decider = Decider(engine=policy, store=ledger, limits=limits)
     gate = Gate(
         sessions=Sessions(store=ledger, clock=clock, ids=ids),
         rate=ProposalRate(
@@ -146,8 +156,9 @@ def compose(
             max_depth=settings.tool_call.max_depth,
             execution_timeout_ms=settings.tool_call.execution_timeout_ms,
             commitment_key=signer.derive("palyra.commitment.v1"),
+            channel=CHANNEL,
         ),
-        decider=Decider(engine=policy, store=ledger, limits=limits),
+        decider=decider,
         resolver=Resolver(reviewer or Unattended()),
         permits=Permits(clock=clock, ids=ids),
         supervisor=Supervisor(
@@ -166,7 +177,14 @@ def compose(
         home=home,
         gate=gate,
         ledger=ledger,
-        scribe=scribe,
+        operations=Operations(
+            decider=decider,
+            scribe=scribe,
+            rule_scribe=RuleScribe(ledger),
+            store=ledger,
+            clock=clock,
+            channel=CHANNEL,
+        ),
         catalogue=catalogue,
         recovered=recovered,
     )
@@ -192,6 +210,41 @@ def signing_key(home: Path, *, ids: IdSource) -> SigningKey:
     keep_first_head(home, signer=key, log_id=LogId(ids.ulid()))
     key.save(folder)
     return key
+
+
+def cedar_policy(store: RulesStore, settings: Settings, *, clock: Clock) -> CedarPolicy:
+    """Return the engine that decides by the rules in ``store`` and by ``settings``."""
+    in_force = snapshot(settings)
+    return CedarPolicy(
+        store=store,
+        inquiries=Inquiries(
+            in_force,
+            assurance=ASSURANCE.value,
+            administrators=frozenset({local_operator().principal}),
+        ),
+        snapshot_digest=in_force.digest,
+        clock=clock,
+        fallback=lambda: Rules(packaged_pack()),
+    )
+
+
+def _activate_first_pack(ledger: Ledger, *, clock: Clock) -> None:
+    """Put the packaged policies into force where there are none yet."""
+    if ledger.rules_in_force() is not None:
+        return
+    pack, owner = packaged_pack(), local_operator()
+    principal = str(owner.principal)
+    ledger.record_now(staging(pack, principal=principal, at_ms=clock.now_ms()))
+    activated = PolicyActivated(
+        policy_digest=pack.digest,
+        before_digest="",
+        principal=principal,
+        credential_id=owner.credential_id,
+        reason="the first start",
+        request=None,
+        decision=None,
+    )
+    ledger.record_now(ActivatePack(policy_digest=pack.digest, before=None, events=(activated,)))
 
 
 def _apply_configuration(ledger: Ledger, settings: Settings, policy: PolicyEngine) -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from palyra.core.canonical import canonicalize
+from palyra.core.errors import Code, NotFoundError
 from palyra.core.ids import CallId, RequestId, RunId, SessionId
+from palyra.core.posture import Posture, PostureScope, PostureSetting
 from palyra.core.proposal import CallRequest
 from palyra.daemon.compose import Composition, Tools, compose, user_homes
 from palyra.daemon.home import home_directory
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from palyra.core.digest import PolicyDigest
+    from palyra.core.pack import Pack
     from palyra.core.principal import Credential
     from palyra.core.result import CallResult
     from palyra.core.session import Run
@@ -123,18 +127,107 @@ class EmbeddedGate:
         workspace = inspect_folder(
             Path(folder), name=name, state=self.composition.home, homes=user_homes()
         )
-        operator = local_operator().principal
-        await self.composition.scribe.workspace_added(workspace, principal=operator)
+        operator = local_operator()
+        await self.composition.operations.add_workspace(workspace, credential=operator)
         return workspace
 
     async def remove_workspace(self, name: str) -> None:
         """Forget a workspace; its files stay."""
-        operator = local_operator().principal
-        await self.composition.scribe.workspace_removed(name, principal=operator)
+        await self.composition.operations.remove_workspace(name, credential=local_operator())
 
     def workspaces(self) -> tuple[Workspace, ...]:
         """Return the registered workspaces."""
         return self.composition.ledger.reads.workspaces()
+
+    async def stage_policies(self, pack: Pack) -> None:
+        """Keep a checked pack, so that it can be activated; an operator's own act."""
+        await self.composition.operations.stage_pack(pack, credential=local_operator())
+
+    async def activate_policies(self, digest: PolicyDigest, *, reason: str) -> None:
+        """Put a staged pack into force; an operator's own act.
+
+        Raises:
+            NotFoundError: no such pack is staged.
+        """
+        await self.composition.operations.activate_pack(
+            digest, credential=local_operator(), reason=reason
+        )
+
+    async def set_posture(
+        self,
+        tool: str,
+        state: Posture,
+        *,
+        scope: PostureScope = PostureScope.GLOBAL,
+        scope_id: str = "",
+        reason: str,
+        expires_at_ms: int | None = None,
+    ) -> None:
+        """Say what holds for a tool from now on; an operator's own act.
+
+        Raises:
+            NotFoundError: there is no such tool, workspace or session. A posture for something
+                misspelt would restrict nothing.
+            InputError: nobody can have this name.
+        """
+        if self.composition.catalogue.find(tool) is None:
+            nearest = self.composition.catalogue.nearest(tool)
+            raise NotFoundError(
+                Code.TOOL_UNKNOWN, hint=f"did you mean {nearest}?" if nearest else ""
+            )
+        self._require_scope(scope, scope_id)
+        operator = local_operator()
+        setting = PostureSetting(
+            tool=tool,
+            scope=scope,
+            scope_id=scope_id,
+            state=state,
+            reason=reason,
+            set_by=operator.principal,
+            by_administrator=False,  # who sets it, and since when, the operation itself fills in
+            set_at_ms=0,
+            expires_at_ms=expires_at_ms,
+        )
+        await self.composition.operations.set_posture(setting, credential=operator)
+
+    async def clear_posture(
+        self,
+        tool: str,
+        *,
+        scope: PostureScope = PostureScope.GLOBAL,
+        scope_id: str = "",
+        reason: str = "",
+    ) -> None:
+        """Withdraw what was said of a tool; an operator's own act.
+
+        Raises:
+            NotFoundError: nothing was said.
+        """
+        await self.composition.operations.clear_posture(
+            tool, scope, scope_id, credential=local_operator(), reason=reason
+        )
+
+    def postures(self) -> tuple[PostureSetting, ...]:
+        """Return every posture that is set, expired or not."""
+        return self.composition.ledger.postures()
+
+    def _require_scope(self, scope: PostureScope, scope_id: str) -> None:
+        match scope:
+            case PostureScope.GLOBAL:
+                if scope_id:
+                    raise ValueError("a posture for everybody names nobody")
+            case PostureScope.WORKSPACE:
+                if scope_id not in {workspace.name for workspace in self.workspaces()}:
+                    raise NotFoundError(Code.WORKSPACE_UNKNOWN)
+            case PostureScope.AGENT:
+                local_agent(scope_id)
+            case PostureScope.SESSION:
+                if self.composition.ledger.session(SessionId(scope_id)) is None:
+                    raise NotFoundError(
+                        Code.SESSION_UNKNOWN,
+                        "there is no such session",
+                        hint="'palyra journal tail' shows the latest sessions",
+                    )
 
     async def _run(
         self, credential: Credential, *, session_id: str | None, run_id: str | None

@@ -18,7 +18,7 @@ from palyra.core.errors import Code, ConfigError
 from palyra.core.manifest import LONGEST_TOOL_NAME, TOOL_NAME_PATTERN
 from palyra.core.session import BudgetLimits
 from palyra.core.snapshot import ToolCallPolicySnapshot
-from palyra.daemon.settings_keys import integer, keys_of, texts
+from palyra.daemon.settings_keys import integer, keys_of, switch, texts
 from palyra.daemon.settings_sources import values_in_file, variables_in
 
 CONFIG_NAME = "palyra.toml"
@@ -36,6 +36,12 @@ _ToolName = Annotated[
     str, msgspec.Meta(pattern=rf"\A(?:{TOOL_NAME_PATTERN})\Z", max_length=LONGEST_TOOL_NAME)
 ]
 
+_PrincipalName = Annotated[
+    str,
+    msgspec.Meta(pattern=r"\A(agent|operator|service):[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z"),
+]
+_ChannelName = Annotated[str, msgspec.Meta(pattern=r"\A[a-z][a-z0-9_.-]{0,63}\Z")]
+
 
 class ToolCallConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What may be called, how often, how deep and for how long."""
@@ -44,6 +50,17 @@ class ToolCallConfig(msgspec.Struct, frozen=True, kw_only=True):
         tuple[_ToolName, ...],
         texts("The tools that may be called at all; any other is refused.", of="dotted tool names"),
     ] = BUILT_IN_TOOLS
+    allowed_principals: Annotated[
+        tuple[_PrincipalName, ...],
+        texts("Who may call tools; empty means everybody.", of="principals such as agent:ada"),
+    ] = ()
+    allowed_channels: Annotated[
+        tuple[_ChannelName, ...],
+        texts("By which surfaces tools may be called; empty means by all.", of="channel names"),
+    ] = ()
+    allow_sensitive_tools: Annotated[
+        bool, switch("Whether sensitive tools run without a human's agreement.")
+    ] = False
     max_calls_per_run: Annotated[
         int, integer("Calls that one run may make; refused ones count.", least=1, most=_MOST_CALLS)
     ] = 32
@@ -130,6 +147,9 @@ def snapshot(settings: Settings) -> ToolCallPolicySnapshot:
     config = settings.tool_call
     return ToolCallPolicySnapshot(
         allowed_tools=tuple(sorted(set(config.allowed_tools))),
+        allowed_principals=tuple(sorted(set(config.allowed_principals))),
+        allowed_channels=tuple(sorted(set(config.allowed_channels))),
+        allow_sensitive_tools=config.allow_sensitive_tools,
         max_calls_per_run=config.max_calls_per_run,
         max_calls_per_session=config.max_calls_per_session,
         max_calls_per_agent_hour=config.max_calls_per_agent_hour,

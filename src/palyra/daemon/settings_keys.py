@@ -31,6 +31,11 @@ def texts(meaning: str, *, of: str) -> msgspec.Meta:
     return msgspec.Meta(description=meaning, extra={"expected": f"a list of {of}"})
 
 
+def switch(meaning: str) -> msgspec.Meta:
+    """Describe a setting that is on or off."""
+    return msgspec.Meta(description=meaning, extra={"expected": "true or false"})
+
+
 class Key(msgspec.Struct, frozen=True, kw_only=True):
     """One value of the configuration."""
 
@@ -66,6 +71,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         """Return what an environment variable's text spells; what spells nothing stays text."""
         if isinstance(self.default, tuple):
             return _list(text)
+        if isinstance(self.default, bool):
+            return {"true": True, "false": False}.get(text, text)
         return int(text) if _INTEGER.fullmatch(text) else text
 
 

@@ -1,37 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """What policy would say of a tool before anybody calls it: a manifest in, a decision out.
 
-Arguments and budgets can only make the answer stricter. Opens no store and records nothing.
+Arguments and budgets can only make the answer stricter. Records nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from palyra.core.digest import PlanDigest, call_digest
 from palyra.core.facts import NO_FACTS
 from palyra.core.ids import CallId, RunId, SessionId
+from palyra.core.plan import SandboxPlan
 from palyra.core.proposal import Proposal
 from palyra.core.session import BudgetLeft
-from palyra.daemon.settings import snapshot
-from palyra.flow.policy.allowlist import AllowlistPolicy
+from palyra.daemon.compose import CHANNEL
 
 if TYPE_CHECKING:
     from palyra.core.decision import Decision
     from palyra.core.manifest import ToolManifest
+    from palyra.core.ports import PolicyEngine
     from palyra.core.principal import Credential
-    from palyra.daemon.settings import Settings
 
-_NO_ARGUMENTS = msgspec.Raw(b"{}")
-_FULL = BudgetLeft(run=1, session=1, agent_hour=1)
+_NO_ARGUMENTS: Final = msgspec.Raw(b"{}")
+_FULL: Final = BudgetLeft(run=1, session=1, agent_hour=1)
 
 
-def verdict_on(manifest: ToolManifest, *, caller: Credential, settings: Settings) -> Decision:
+def verdict_on(manifest: ToolManifest, *, caller: Credential, engine: PolicyEngine) -> Decision:
     """Return what the policy in force would say if ``caller`` called this tool."""
-    policy = AllowlistPolicy(snapshot(settings))
-    return policy.decide(_imagined_call(manifest, caller), left=_FULL)
+    return engine.decide(_imagined_call(manifest, caller), left=_FULL)
 
 
 def _imagined_call(manifest: ToolManifest, caller: Credential) -> Proposal:
@@ -53,6 +52,8 @@ def _imagined_call(manifest: ToolManifest, caller: Credential) -> Proposal:
         journaled_arguments=_NO_ARGUMENTS,
         facts=NO_FACTS,
         workspace=None,
+        channel=CHANNEL,
+        plan=SandboxPlan(),
         call_digest=call_digest(
             tool=manifest.name, version=manifest.version, canonical_arguments=bytes(_NO_ARGUMENTS)
         ),

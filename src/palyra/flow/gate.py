@@ -113,8 +113,7 @@ class Gate:
         run = self.sessions.run(request.run_id, credential=credential)
         await self._pace(run.principal)
         walk = self._walk(request, run, parent, credential)
-        within = parent.call_id if parent is not None else None
-        result = await self.walks.drive(walk, within=within)
+        result = await self.walks.drive(walk, within=parent.call_id if parent else None)
         if wait and result.state == CallState.PENDING and result.call_id is not None:
             return await self.resume(result.call_id, credential=credential)
         return result
@@ -131,8 +130,7 @@ class Gate:
     ) -> CallResult:
         # (1) Propose: strict input becomes canonical arguments and a digest, or is refused.
         proposal = self.receiver.receive(request, run=run, parent=parent)
-        earlier = await self.recall.earlier(proposal)
-        if earlier is not None:
+        if (earlier := await self.recall.earlier(proposal)) is not None:
             return earlier
         # (2) Decide: the active policy's verdict on exactly this call.
         decision = self.decider.decide(proposal)
@@ -167,8 +165,10 @@ class Gate:
         try:
             if isinstance(permit, Rejection):
                 return await self.scribe.pending_refused(proposal, decision, answer=permit)
-            await self.scribe.pending_launched(proposal, permit)
-        except StateConflictError:
+            await self.scribe.pending_launched(proposal, still, permit)
+        except StateConflictError as error:
+            if error.code is Code.POLICY_CHANGED:  # the call is still pending: decide anew (I4)
+                return await self._settle(proposal, answer, who)
             return await self.recall.tell(proposal.call_id)  # somebody else settled it first (I5)
         return await self._run(proposal, decision, permit, answer, who)
 

@@ -52,7 +52,12 @@ EXIT_MEANINGS: Mapping[Exit, str] = MappingProxyType(
 )
 
 _CODES: Mapping[Exit, tuple[Code, ...]] = {
-    Exit.DONE: (Code.TOOL_ALLOWLISTED, Code.OPERATOR_INITIATED),
+    Exit.DONE: (
+        Code.TOOL_ALLOWLISTED,
+        Code.OPERATOR_INITIATED,
+        Code.POLICY_PERMITTED,
+        Code.POLICY_WAIVED,
+    ),
     Exit.INTERNAL: (Code.INTERNAL,),
     Exit.WRONG: (
         Code.INPUT_INVALID,
@@ -71,11 +76,14 @@ _CODES: Mapping[Exit, tuple[Code, ...]] = {
         Code.CONFIG_UNREADABLE,
         Code.WORKSPACE_AMBIGUOUS,
         Code.WORKSPACE_REFUSED,
+        Code.POLICY_INVALID,
+        Code.POLICY_TOO_LARGE,
+        Code.POLICY_SOURCE,
         Code.HOME_UNSAFE,
         Code.KEY_EXPOSED,
         Code.KEY_UNREADABLE,
     ),
-    Exit.NOT_PERMITTED: (Code.RATE_LIMITED,),
+    Exit.NOT_PERMITTED: (Code.RATE_LIMITED, Code.ACTION_DENIED),
     Exit.UNREACHABLE: (
         Code.STORE_UNREACHABLE,
         Code.STORE_BUSY,
@@ -90,6 +98,19 @@ _CODES: Mapping[Exit, tuple[Code, ...]] = {
         Code.TOOL_NOT_ALLOWLISTED,
         Code.POLICY_FAULT,
         Code.POLICY_STRICTER,
+        Code.POLICY_CHANGED,
+        Code.POLICY_ASKS,
+        Code.POLICY_FORBIDDEN,
+        Code.POLICY_NO_PERMIT,
+        Code.POLICY_REQUEST_INVALID,
+        Code.POLICY_ACTION_UNKNOWN,
+        Code.PRINCIPAL_NOT_ALLOWED,
+        Code.CHANNEL_NOT_ALLOWED,
+        Code.TOOL_DISABLED,
+        Code.TOOL_POSTURE_ASKS,
+        Code.FACTS_INCOMPLETE,
+        Code.SKILL_NOT_ALLOWLISTED,
+        Code.OBLIGATION_UNMET,
         Code.APPROVAL_NO_OPERATOR,
         Code.APPROVAL_DENIED,
         Code.APPROVAL_FAULT,
@@ -116,6 +137,8 @@ _CODES: Mapping[Exit, tuple[Code, ...]] = {
         Code.ENTRY_UNKNOWN,
         Code.ATTESTATION_UNKNOWN,
         Code.WORKSPACE_UNKNOWN,
+        Code.POLICY_UNKNOWN,
+        Code.POSTURE_UNKNOWN,
     ),
     Exit.FAILED: (
         Code.TOOL_FAILED,
@@ -145,6 +168,7 @@ _CODES: Mapping[Exit, tuple[Code, ...]] = {
         Code.KEY_MISSING,
         Code.KEY_REPLACED,
         Code.ATTESTATION_INVALID,
+        Code.POLICY_EXAMPLE,
     ),
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,14 +16,18 @@ from palyra.core.attestation import (
     HEAD_TYPE,
     STATEMENT_TYPE,
     Attestation,
+    DecisionRecord,
     OutcomeRecord,
+    PermitRecord,
     Statement,
     envelope,
     expected_execution_sha256,
     signed_bytes,
 )
-from palyra.core.canonical import canonicalize
+from palyra.core.canonical import canonical_record, canonicalize
 from palyra.core.ids import KeyId
+from palyra.core.obligations import NO_OBLIGATIONS, Obligations
+from palyra.core.plan import Tier
 from tests.support.samples import PERMIT_RECORD, STATEMENT
 from tests.support.vectors import vectors
 
@@ -39,6 +44,29 @@ change = msgspec.structs.replace
 def test_statement_is_written_as_in_the_vector() -> None:
     assert ATTESTED.payload == VECTOR["payload_utf8"].encode()
     assert ATTESTED.payload == canonicalize(VECTOR["statement"])
+
+
+def test_statement_says_what_was_demanded() -> None:
+    vector = VECTOR["obliged"]
+    obliged = msgspec.json.decode(vector["payload_utf8"], type=Statement)
+    assert obliged.decision.obligations == Obligations(
+        tiers=(Tier.B,), timeout_ms=5000, redact=("/token",)
+    )
+    assert canonical_record(obliged) == vector["payload_utf8"].encode()
+    assert expected_execution_sha256(obliged) == vector["execution_sha256"]
+
+
+def test_statement_is_silent_where_nothing_was_demanded() -> None:
+    assert ATTESTED.statement.decision.obligations == NO_OBLIGATIONS
+    assert b"obligations" not in ATTESTED.payload
+
+
+def test_the_reference_names_every_field_that_is_signed() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "reference" / "attestation.md"
+    reference = page.read_text("utf-8")
+    for record in (Statement, DecisionRecord, PermitRecord, OutcomeRecord, Obligations):
+        for field in record.__struct_fields__:
+            assert f"`{field}`" in reference
 
 
 def test_execution_digest_is_that_of_the_vector() -> None:

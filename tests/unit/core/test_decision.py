@@ -6,6 +6,7 @@ import pytest
 
 from palyra.core.decision import Decision, Verdict, forbid
 from palyra.core.errors import Code
+from palyra.core.obligations import NO_OBLIGATIONS
 from tests.support.samples import ALLOW, ASK, CALL, POLICY, SNAPSHOT_DIGEST
 
 
@@ -20,6 +21,10 @@ def test_strictest_verdict_is_the_largest() -> None:
 )
 def test_names_on_the_wire(verdict: Verdict, wire: str) -> None:
     assert verdict.wire == wire
+
+
+def test_a_decision_demands_nothing_by_itself() -> None:
+    assert (ALLOW.obligations, ALLOW.request, ALLOW.rules_version) == (NO_OBLIGATIONS, None, 0)
 
 
 @pytest.mark.invariant("I1")

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -7,7 +8,9 @@ import pytest
 from palyra.core.decision import Decision
 from palyra.core.digest import CallDigest, PlanDigest
 from palyra.core.errors import Code, StateConflictError
+from palyra.core.obligations import NO_OBLIGATIONS, Obligations
 from palyra.core.permit import Basis, Permit
+from palyra.core.plan import SandboxPlan, Tier
 from palyra.core.principal import Principal, PrincipalKind
 from tests.support.samples import (
     AGENT,
@@ -60,6 +63,7 @@ BOUND = {
     "plan_digest": PLAN,
     "policy_digest": POLICY,
     "snapshot_digest": SNAPSHOT_DIGEST,
+    "obligations": NO_OBLIGATIONS,
 }
 
 
@@ -262,6 +266,82 @@ def test_launch_after_the_answer_expired_is_refused() -> None:
     with pytest.raises(StateConflictError) as caught:
         from_approval().check_launch(PROPOSAL, ASK, now_ms=APPROVAL.expires_at_ms)
     assert caught.value.code is Code.PERMIT_EXPIRED
+
+
+BUILDERS = {Basis.ALLOW: (from_allow, ALLOW), Basis.APPROVAL: (from_approval, ASK)}
+BUILDERS[Basis.GRANT] = (from_grant, ASK)
+DEMAND = Obligations(timeout_ms=10, redact=("/a",))
+
+
+@pytest.mark.parametrize("basis", Basis)
+def test_permit_carries_what_policy_demands(basis: Basis) -> None:
+    build, decision = BUILDERS[basis]
+    assert build(change(decision, obligations=DEMAND)).obligations == DEMAND
+
+
+@pytest.mark.invariant("I1")
+@pytest.mark.parametrize("basis", Basis)
+@pytest.mark.parametrize(
+    ("plan", "demand", "passes"),
+    [
+        pytest.param(SandboxPlan(), Obligations(tiers=(Tier.B,)), False, id="unconfined"),
+        pytest.param(SandboxPlan(tier=Tier.C), Obligations(tiers=(Tier.B,)), True, id="confined"),
+        pytest.param(SandboxPlan(egress=("*",)), Obligations(egress=()), False, id="reaches-out"),
+        pytest.param(SandboxPlan(), Obligations(egress=()), True, id="reaches-nothing"),
+    ],
+)
+def test_no_permit_where_the_plan_does_not_give_what_policy_demands(
+    basis: Basis, plan: SandboxPlan, demand: Obligations, *, passes: bool
+) -> None:
+    proposal = change(PROPOSAL, plan=plan)
+    decision = change(BUILDERS[basis][1], obligations=demand)
+    answer = {Basis.ALLOW: None, Basis.APPROVAL: APPROVAL, Basis.GRANT: GRANT}[basis]
+
+    def build() -> Permit:
+        return Permit.from_answer(proposal, decision, answer, permit_id=PERMIT_ID, now_ms=NOW_MS)
+
+    if passes:
+        assert build().basis is basis
+        return
+    with pytest.raises(StateConflictError, match="policy ") as caught:
+        build()
+    assert caught.value.code is Code.OBLIGATION_UNMET
+
+
+@pytest.mark.invariant("I6")
+@pytest.mark.parametrize("build", [from_approval, from_grant])
+def test_one_answer_is_not_two(build: Callable[..., Permit]) -> None:
+    build(change(ASK, obligations=Obligations(quorum=1)))
+    with pytest.raises(StateConflictError, match="wants 2 operators to agree, 1 did") as caught:
+        build(change(ASK, obligations=Obligations(quorum=2)))
+    assert caught.value.code is Code.OBLIGATION_UNMET
+
+
+def test_nobody_need_agree_to_what_policy_allows() -> None:
+    assert from_allow(change(ALLOW, obligations=Obligations(quorum=2))).basis is Basis.ALLOW
+
+
+@pytest.mark.invariant("I4")
+@pytest.mark.parametrize(
+    ("demand", "passes"),
+    [
+        pytest.param(NO_OBLIGATIONS, True, id="nothing"),
+        pytest.param(DEMAND, True, id="the-same"),
+        pytest.param(Obligations(timeout_ms=20), True, id="less"),
+        pytest.param(Obligations(timeout_ms=9), False, id="less-time"),
+        pytest.param(Obligations(redact=("/b",)), False, id="another-field-withheld"),
+        pytest.param(Obligations(egress=()), False, id="another-demand"),
+    ],
+)
+def test_launch_needs_a_policy_that_demands_no_more(demand: Obligations, *, passes: bool) -> None:
+    permit = from_allow(change(ALLOW, obligations=DEMAND))
+    now = change(ALLOW, obligations=demand)
+    if passes:
+        permit.check_launch(PROPOSAL, now, now_ms=NOW_MS)
+        return
+    with pytest.raises(StateConflictError) as caught:
+        permit.check_launch(PROPOSAL, now, now_ms=NOW_MS)
+    assert caught.value.code is Code.POLICY_STRICTER
 
 
 def test_allow_does_not_expire() -> None:

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from palyra.core.errors import Code
+from palyra.core.plan import SandboxPlan, Tier
 from palyra.core.proposal import CallRequest, Malformed, Proposal
 from palyra.core.workspace import Workspace
 from tests.support.samples import PROPOSAL, RUN_ID
@@ -12,10 +13,21 @@ from tests.support.samples import PROPOSAL, RUN_ID
 
 def test_proposal_survives_being_kept() -> None:
     kept = msgspec.structs.replace(
-        PROPOSAL, workspace=Workspace(name="site", root="/srv/site", device=1, inode=2)
+        PROPOSAL,
+        workspace=Workspace(name="site", root="/srv/site", device=1, inode=2),
+        plan=SandboxPlan(tier=Tier.B, egress=("a.example",), writes=("site",), secrets=("token",)),
     )
     encoded = msgspec.json.encode(kept)
-    assert msgspec.json.encode(msgspec.json.decode(encoded, type=Proposal)) == encoded
+    again = msgspec.json.decode(encoded, type=Proposal)
+    assert msgspec.json.encode(again) == encoded
+    assert (again.channel, again.plan) == ("embedded", kept.plan)
+
+
+def test_a_proposal_kept_before_channels_and_plans_is_still_read() -> None:
+    older = msgspec.json.decode(msgspec.json.encode(PROPOSAL))
+    del older["channel"], older["plan"]
+    kept = msgspec.json.decode(msgspec.json.encode(older), type=Proposal)
+    assert (kept.channel, kept.plan) == ("", SandboxPlan())
 
 
 def test_kept_arguments_are_the_same_bytes() -> None:

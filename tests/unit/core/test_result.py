@@ -13,6 +13,7 @@ from palyra.core.events import CallDecided
 from palyra.core.execution import Failure, Outcome
 from palyra.core.ids import KeyId, LogId
 from palyra.core.lifecycle import CallState
+from palyra.core.obligations import Obligations
 from palyra.core.proposal import Malformed
 from palyra.core.result import (
     ApprovalView,
@@ -118,6 +119,7 @@ def test_result_of_a_call_that_succeeded() -> None:
             "policies": ["allowlist"],
             "policy_digest": POLICY,
             "snapshot_digest": SNAPSHOT_DIGEST,
+            "obligations": {},
         },
         "approval": None,
         "outcome": {
@@ -263,6 +265,7 @@ DECIDED = CallDecided(
     facts=PROPOSAL.facts,
     call_digest=CALL,
     plan_digest=PLAN,
+    request=None,
     decision=DECISION_RECORD,
 )
 
@@ -274,6 +277,22 @@ def test_result_can_be_told_again_from_what_is_kept() -> None:
         read_ending(ending_of(result)),
         state=CallState.SUCCEEDED,
         attestation=ATTESTATION,
+    )
+    assert plain(again) == plain(result)
+
+
+def test_what_was_demanded_is_told_at_once_and_again() -> None:
+    demand = Obligations(timeout_ms=5000, redact=("/token",))
+    result = call_result(
+        PROPOSAL, msgspec.structs.replace(ALLOW, obligations=demand), state=CallState.DENIED
+    )
+    told = {"redact": ["/token"], "timeout_ms": 5000}
+    assert plain(result)["decision"]["obligations"] == told
+    decided = msgspec.structs.replace(
+        DECIDED, decision=msgspec.structs.replace(DECISION_RECORD, obligations=demand)
+    )
+    again = recorded_result(
+        decided, read_ending(ending_of(result)), state=CallState.DENIED, attestation=None
     )
     assert plain(again) == plain(result)
 

@@ -51,7 +51,12 @@ def refusal(home: Path) -> Code:
 
 def test_a_new_home_gets_a_key_a_log_and_its_configuration(home: Path) -> None:
     composition = compose(home, SETTINGS)
-    assert kinds(composition.ledger) == ["log.opened", "config.applied"]
+    assert kinds(composition.ledger) == [
+        "log.opened",
+        "policy.staged",
+        "policy.activated",
+        "config.applied",
+    ]
     assert composition.recovered == 0
     names = {manifest.name for manifest in composition.catalogue}
     assert names == {manifest.name for manifest in BUILT_IN_TOOLS}

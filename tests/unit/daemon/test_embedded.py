@@ -13,7 +13,10 @@ import pytest
 
 import palyra
 from palyra.core.errors import Code, ConfigError, NotFoundError, PalyraError
+from palyra.core.posture import Posture, PostureScope
 from palyra.daemon.embedded import EmbeddedGate
+from palyra.daemon.local_identity import local_operator
+from palyra.flow.policy.presets import packaged_pack
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -142,3 +145,52 @@ def test_only_our_errors_leave_a_home_that_cannot_be_used(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(PalyraError):
         EmbeddedGate.open(tmp_path / "file" / "home", environ={})
+
+
+async def test_policies_are_staged_then_activated(gate: EmbeddedGate) -> None:
+    pack = packaged_pack("boxed")
+    with pytest.raises(NotFoundError):
+        await gate.activate_policies(pack.digest, reason="too early")
+    await gate.stage_policies(pack)
+    in_force = gate.composition.ledger.rules_in_force()
+    assert in_force is not None
+    assert in_force.policy_digest == packaged_pack().digest
+    await gate.activate_policies(pack.digest, reason="why not")
+    result = await gate.call("palyra.echo", ECHO, agent="ada")
+    assert result.decision.policy_digest == pack.digest
+
+
+@pytest.mark.invariant("I14")
+async def test_a_posture_is_the_operators_whatever_is_claimed(gate: EmbeddedGate) -> None:
+    await gate.set_posture("palyra.echo", Posture.DISABLED, reason="quiet")
+    (setting,) = gate.postures()
+    assert setting.set_by == local_operator().principal
+    assert (setting.by_administrator, setting.set_at_ms > 0) == (True, True)
+    denied = await gate.call("palyra.echo", ECHO, agent="ada")
+    assert denied.decision.code == Code.TOOL_DISABLED
+    await gate.clear_posture("palyra.echo")
+    assert gate.postures() == ()
+
+
+@pytest.mark.parametrize(
+    ("tool", "scope", "scope_id", "code"),
+    [
+        ("palyra.ecco", PostureScope.GLOBAL, "", Code.TOOL_UNKNOWN),
+        ("zzz", PostureScope.GLOBAL, "", Code.TOOL_UNKNOWN),
+        ("palyra.echo", PostureScope.WORKSPACE, "none", Code.WORKSPACE_UNKNOWN),
+        ("palyra.echo", PostureScope.SESSION, "none", Code.SESSION_UNKNOWN),
+        ("palyra.echo", PostureScope.AGENT, "a b", Code.PRINCIPAL_INVALID),
+    ],
+)
+async def test_a_posture_for_something_misspelt_is_refused(
+    gate: EmbeddedGate, tool: str, scope: PostureScope, scope_id: str, code: Code
+) -> None:
+    with pytest.raises(PalyraError) as caught:
+        await gate.set_posture(tool, Posture.DISABLED, scope=scope, scope_id=scope_id, reason="x")
+    assert caught.value.code is code
+    assert gate.postures() == ()
+
+
+async def test_a_posture_for_everybody_names_nobody(gate: EmbeddedGate) -> None:
+    with pytest.raises(ValueError, match="names nobody"):
+        await gate.set_posture("palyra.echo", Posture.DISABLED, scope_id="ada", reason="x")

@@ -35,7 +35,7 @@ def test_one_call_is_allowed_and_one_is_denied(
     told = capsys.readouterr().out
     assert "  allowed: the tool is allowlisted" in told
     assert '  output: {"echo":"hello"}' in told
-    assert "  denied: the tool has a sensitive capability, so a human must agree" in told
+    assert "  denied: the call is sensitive, so a human must agree" in told
     assert "entries verified." in told
     assert told.count(str(Path(sys.executable).parent.name) + "/palyra ") == 5
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
 from palyra.core.errors import Code, ConfigError
+from palyra.core.principal import Principal, PrincipalKind
 from palyra.core.session import BudgetLimits
 from palyra.core.snapshot import ToolCallPolicySnapshot
 from palyra.daemon.settings import (
@@ -48,6 +49,9 @@ def test_defaults(tmp_path: Path) -> None:
                 "palyra.fs.write",
                 "palyra.fs.apply_patch",
             ),
+            allowed_principals=(),
+            allowed_channels=(),
+            allow_sensitive_tools=False,
             max_calls_per_run=32,
             max_calls_per_session=1024,
             max_calls_per_agent_hour=4096,
@@ -117,6 +121,25 @@ def test_dangling_link_is_not_a_missing_file(tmp_path: Path) -> None:
         ("tool_call.allowed_tools = ['palyra.*']", "tool_call.allowed_tools"),
         ('tool_call.allowed_tools = ["palyra.echo\\n"]', "tool_call.allowed_tools"),
         (f"tool_call.allowed_tools = ['a.{'b' * 127}']", "tool_call.allowed_tools"),
+        ("tool_call.allowed_principals = ['ada']", "tool_call.allowed_principals"),
+        ("tool_call.allowed_principals = ['agent:']", "tool_call.allowed_principals"),
+        ("tool_call.allowed_principals = ['agent:*']", "tool_call.allowed_principals"),
+        ("tool_call.allowed_principals = ['robot:ada']", "tool_call.allowed_principals"),
+        ("tool_call.allowed_principals = ['Agent:ada']", "tool_call.allowed_principals"),
+        ('tool_call.allowed_principals = ["agent:ada\\n"]', "tool_call.allowed_principals"),
+        (
+            f"tool_call.allowed_principals = ['agent:{'a' * 65}']",
+            "tool_call.allowed_principals",
+        ),
+        ("tool_call.allowed_principals = 'agent:ada'", "tool_call.allowed_principals"),
+        ("tool_call.allowed_channels = ['']", "tool_call.allowed_channels"),
+        ("tool_call.allowed_channels = ['*']", "tool_call.allowed_channels"),
+        ("tool_call.allowed_channels = ['HTTP']", "tool_call.allowed_channels"),
+        ('tool_call.allowed_channels = ["http\\n"]', "tool_call.allowed_channels"),
+        ("tool_call.allowed_channels = true", "tool_call.allowed_channels"),
+        ("tool_call.allow_sensitive_tools = 1", "tool_call.allow_sensitive_tools"),
+        ("tool_call.allow_sensitive_tools = 'true'", "tool_call.allow_sensitive_tools"),
+        ("tool_call.allow_sensitive_tools = []", "tool_call.allow_sensitive_tools"),
         ("tool_call.max_calls_per_run = 0", "tool_call.max_calls_per_run"),
         ("tool_call.max_calls_per_run = '32'", "tool_call.max_calls_per_run"),
         ("tool_call.execution_timeout_ms = 0", "tool_call.execution_timeout_ms"),
@@ -146,6 +169,56 @@ def test_wrong_value_names_its_variable(tmp_path: Path) -> None:
     )
 
 
+def test_who_may_call_by_which_surface_is_read_from_the_file(tmp_path: Path) -> None:
+    write(
+        tmp_path / "palyra.toml",
+        "[tool_call]\n"
+        "allowed_principals = ['agent:ada', 'operator:g.hopper@navy', 'service:cron-1']\n"
+        "allowed_channels = ['embedded', 'http']\n"
+        "allow_sensitive_tools = true\n",
+    )
+    config = load(tmp_path, None, {}).settings.tool_call
+    assert config.allowed_principals == ("agent:ada", "operator:g.hopper@navy", "service:cron-1")
+    assert config.allowed_channels == ("embedded", "http")
+    assert config.allow_sensitive_tools is True
+
+
+def test_who_may_call_by_which_surface_is_read_from_the_environment(tmp_path: Path) -> None:
+    write(tmp_path / "palyra.toml", "[tool_call]\nallow_sensitive_tools = false\n")
+    environ = {
+        "PALYRA_TOOL_CALL__ALLOWED_PRINCIPALS": "agent:ada, service:cron",
+        "PALYRA_TOOL_CALL__ALLOWED_CHANNELS": '["http"]',
+        "PALYRA_TOOL_CALL__ALLOW_SENSITIVE_TOOLS": "true",
+    }
+    config = load(tmp_path, None, environ).settings.tool_call
+    assert config.allowed_principals == ("agent:ada", "service:cron")
+    assert config.allowed_channels == ("http",)
+    assert config.allow_sensitive_tools is True
+    environ["PALYRA_TOOL_CALL__ALLOW_SENSITIVE_TOOLS"] = "false"
+    assert load(tmp_path, None, environ).settings.tool_call.allow_sensitive_tools is False
+
+
+@pytest.mark.invariant("I1")
+@pytest.mark.parametrize("text", ["True", "TRUE", "1", "yes", "on", "", " true", "null"])
+def test_a_switch_is_true_or_false_and_never_guessed(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, None, {"PALYRA_TOOL_CALL__ALLOW_SENSITIVE_TOOLS": text})
+    assert caught.value.message == (
+        "environment PALYRA_TOOL_CALL__ALLOW_SENSITIVE_TOOLS: "
+        "tool_call.allow_sensitive_tools is not true or false"
+    )
+
+
+def test_every_principal_can_be_allowed(tmp_path: Path) -> None:
+    for kind in PrincipalKind:
+        for name in ("a", "A.b_c@d-e", "0" * 64):
+            principal = str(Principal(kind=kind, name=name))
+            environ = {"PALYRA_TOOL_CALL__ALLOWED_PRINCIPALS": principal}
+            assert load(tmp_path, None, environ).settings.tool_call.allowed_principals == (
+                principal,
+            )
+
+
 def test_nothing_can_be_allowed(tmp_path: Path) -> None:
     loaded = load(tmp_path, None, {"PALYRA_TOOL_CALL__ALLOWED_TOOLS": ""})
     assert loaded.settings.tool_call.allowed_tools == ()
@@ -154,6 +227,9 @@ def test_nothing_can_be_allowed(tmp_path: Path) -> None:
 def test_snapshot_holds_what_can_change_a_decision() -> None:
     assert snapshot(Settings()) == ToolCallPolicySnapshot(
         allowed_tools=tuple(sorted(BUILT_IN_TOOLS)),
+        allowed_principals=(),
+        allowed_channels=(),
+        allow_sensitive_tools=False,
         max_calls_per_run=32,
         max_calls_per_session=1024,
         max_calls_per_agent_hour=4096,
@@ -164,10 +240,33 @@ def test_snapshot_holds_what_can_change_a_decision() -> None:
 
 def test_snapshot_does_not_depend_on_spelling() -> None:
     one, two = (
-        snapshot(Settings(tool_call=ToolCallConfig(allowed_tools=tools)))
-        for tools in [("a.b", "c.d"), ("c.d", "a.b", "a.b")]
+        snapshot(
+            Settings(
+                tool_call=ToolCallConfig(
+                    allowed_tools=tuple(f"{each}.x" for each in each_way),
+                    allowed_principals=tuple(f"agent:{each}" for each in each_way),
+                    allowed_channels=each_way,
+                )
+            )
+        )
+        for each_way in [("a", "b"), ("b", "a", "a")]
     )
+    assert one == two
     assert one.digest == two.digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"allowed_principals": ("agent:ada",)},
+        {"allowed_channels": ("http",)},
+        {"allow_sensitive_tools": True},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_snapshot_takes_over_what_is_configured(changes: dict[str, Any]) -> None:
+    taken = snapshot(Settings(tool_call=ToolCallConfig(**changes)))
+    assert taken == msgspec.structs.replace(snapshot(Settings()), **changes)
 
 
 def test_budget_limits() -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from palyra.core.errors import Code, ConfigError
-from palyra.daemon.settings_keys import Key, integer, keys_of, texts
+from palyra.daemon.settings_keys import Key, integer, keys_of, switch, texts
 
 
 class Inner(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +17,7 @@ class Inner(msgspec.Struct, frozen=True, kw_only=True):
 class Outer(msgspec.Struct, frozen=True, kw_only=True):
     size: Annotated[int, integer("How many.", least=1, most=9)] = 3
     inner: Inner = Inner()
+    is_open: Annotated[bool, switch("Whether.")] = False
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,10 +27,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 KEYS = {key.name: key for key in keys_of(Settings)}
 SIZE = KEYS["outer.size"]
 NAMES = KEYS["outer.inner.names"]
+OPEN = KEYS["outer.is_open"]
 
 
 def test_keys_are_read_off_the_annotations() -> None:
-    assert list(KEYS) == ["outer.size", "outer.inner.names"]
+    assert list(KEYS) == ["outer.size", "outer.inner.names", "outer.is_open"]
+    assert (OPEN.default, OPEN.meaning, OPEN.expected) == (False, "Whether.", "true or false")
     assert (SIZE.default, SIZE.meaning, SIZE.expected) == (3, "How many.", "an integer from 1 to 9")
     assert (NAMES.default, NAMES.meaning, NAMES.expected) == (("ada",), "Who.", "a list of names")
 
@@ -40,7 +43,14 @@ def test_variable_nests_by_two_underscores() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value", "result"),
-    [(SIZE, 1, 1), (SIZE, 9, 9), (NAMES, ["a", "b"], ("a", "b")), (NAMES, [], ())],
+    [
+        (SIZE, 1, 1),
+        (SIZE, 9, 9),
+        (NAMES, ["a", "b"], ("a", "b")),
+        (NAMES, [], ()),
+        (OPEN, True, True),
+        (OPEN, False, False),
+    ],
 )
 def test_value_within_its_range_is_read(key: Key, value: object, result: object) -> None:
     assert key.read(value, origin="test") == result
@@ -65,6 +75,12 @@ def test_list_of_anything_else_is_refused(value: object) -> None:
         NAMES.read(value, origin="test")
 
 
+@pytest.mark.parametrize("value", [0, 1, "true", "false", None, [], [True], {}])
+def test_switch_is_not_guessed(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"outer\.is_open is not true or false"):
+        OPEN.read(value, origin="test")
+
+
 @pytest.mark.parametrize(
     ("key", "text", "value"),
     [
@@ -76,6 +92,11 @@ def test_list_of_anything_else_is_refused(value: object) -> None:
         (SIZE, "1_000", "1_000"),
         (SIZE, "9" * 5000, "9" * 5000),
         (SIZE, "", ""),
+        (OPEN, "true", True),
+        (OPEN, "false", False),
+        (OPEN, "True", "True"),
+        (OPEN, "1", "1"),
+        (OPEN, "", ""),
         (NAMES, "a", ["a"]),
         (NAMES, "a, b", ["a", "b"]),
         (NAMES, "a,,b", ["a", "", "b"]),
@@ -93,7 +114,7 @@ def test_text_of_a_variable(key: Key, text: str, value: object) -> None:
     assert key.parse(text) == value
 
 
-@pytest.mark.parametrize("key", [SIZE, NAMES], ids=lambda key: key.name)
+@pytest.mark.parametrize("key", [SIZE, NAMES, OPEN], ids=lambda key: key.name)
 @pytest.mark.parametrize(
     "text",
     ["[" * 5000, "[" * 5000 + "]" * 5000, '["\udcff"]', "\udcff", '["\\ud800"]'],

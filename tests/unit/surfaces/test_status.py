@@ -37,6 +37,38 @@ def test_every_code_has_a_row() -> None:
     assert set(EXITS) == set(Code)
 
 
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (Code.POLICY_PERMITTED, Exit.DONE),
+        (Code.POLICY_WAIVED, Exit.DONE),
+        (Code.POLICY_FORBIDDEN, Exit.DENIED),
+        (Code.POLICY_NO_PERMIT, Exit.DENIED),
+        (Code.POLICY_CHANGED, Exit.DENIED),
+        (Code.OBLIGATION_UNMET, Exit.DENIED),
+        (Code.TOOL_DISABLED, Exit.DENIED),
+        (Code.PRINCIPAL_NOT_ALLOWED, Exit.DENIED),
+        (Code.CHANNEL_NOT_ALLOWED, Exit.DENIED),
+        (Code.ACTION_DENIED, Exit.NOT_PERMITTED),
+        (Code.POLICY_INVALID, Exit.WRONG),
+        (Code.POLICY_UNKNOWN, Exit.NOT_FOUND),
+        (Code.POSTURE_UNKNOWN, Exit.NOT_FOUND),
+        (Code.POLICY_EXAMPLE, Exit.PROBLEM_FOUND),
+    ],
+)
+def test_exit_of_what_policy_says(code: Code, status: Exit) -> None:
+    assert EXITS[code] is status
+
+
+@pytest.mark.parametrize(
+    "code",
+    [code for code in Code if code.value.startswith("policy.")]
+    + [Code.OBLIGATION_UNMET, Code.PRINCIPAL_NOT_ALLOWED, Code.CHANNEL_NOT_ALLOWED],
+)
+def test_what_policy_refuses_is_no_mistake_of_the_caller(code: Code) -> None:
+    assert not is_callers_mistake(result("denied", verdict="deny", code=code))
+
+
 def test_every_exit_code_has_a_meaning_and_a_code() -> None:
     # Nothing that a host could lack exists yet, so no code leads to UNSUPPORTED.
     assert set(EXIT_MEANINGS) == set(Exit) == {*EXITS.values(), Exit.UNSUPPORTED}

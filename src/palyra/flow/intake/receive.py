@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from palyra.core.canonical import canonical_record, canonicalize
+from palyra.core.capability import Capability
 from palyra.core.digest import PlanDigest, call_digest, plan_digest
 from palyra.core.errors import MEANINGS, Code, InputError, StoreError
 from palyra.core.execution import Executor
 from palyra.core.facts import NO_FACTS, Facts, bounded
 from palyra.core.ids import CallId
 from palyra.core.manifest import ToolManifest, is_tool_name
+from palyra.core.plan import ANYWHERE, SandboxPlan
 from palyra.core.proposal import CallRequest, Malformed, Proposal
 from palyra.core.strict_json import JsonLimits, decode
 from palyra.core.trace import trace_of
@@ -53,6 +55,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int
     max_output_bytes: int
     workspace: Workspace | None
+    sandbox: SandboxPlan
 
 
 class Receiver:
@@ -68,6 +71,7 @@ class Receiver:
         max_depth: int,
         execution_timeout_ms: int,
         commitment_key: bytes,
+        channel: str,
     ) -> None:
         self._catalogue = catalogue
         self._store = store
@@ -76,6 +80,7 @@ class Receiver:
         self._max_depth = max_depth
         self._execution_timeout_ms = execution_timeout_ms
         self._commitment_key = commitment_key
+        self._channel = channel
         self._schemas: dict[str, ArgumentSchema] = {}
 
     def receive(
@@ -118,11 +123,13 @@ class Receiver:
         timeout_ms = self._execution_timeout_ms
         if request.timeout_ms is not None:
             timeout_ms = max(1, min(timeout_ms, request.timeout_ms))
+        sandbox = _sandbox_plan(manifest, workspace)
         plan = Plan(
             executor=manifest.executor,
             timeout_ms=timeout_ms,
             max_output_bytes=manifest.max_output_bytes,
             workspace=workspace,
+            sandbox=sandbox,
         )
         secrets, key = manifest.secret_fields, self._commitment_key
         kept = journaled(arguments, secret_fields=secrets, key=key)
@@ -147,6 +154,8 @@ class Receiver:
             journaled_arguments=msgspec.Raw(canonical if kept is arguments else canonicalize(kept)),
             facts=_facts(manifest, arguments),
             workspace=workspace,
+            channel=self._channel,
+            plan=sandbox,
             call_digest=call_digest(
                 tool=manifest.name, version=manifest.version, canonical_arguments=identifying
             ),
@@ -255,6 +264,17 @@ def _facts(manifest: ToolManifest, arguments: Mapping[str, Any]) -> Facts:
     if facts is NO_FACTS:
         return facts
     return bounded(msgspec.json.decode(msgspec.json.encode(facts), type=Facts))
+
+
+def _sandbox_plan(manifest: ToolManifest, workspace: Workspace | None) -> SandboxPlan:
+    """Return what a tool that runs in this process may reach: what it declares, unconfined."""
+    powers = manifest.capabilities
+    lasting = workspace is not None and Capability.FILESYSTEM_WRITE in powers
+    return SandboxPlan(
+        egress=(ANYWHERE,) if Capability.NETWORK in powers else (),
+        writes=(workspace.name,) if workspace is not None and lasting else (),
+        secrets=(ANYWHERE,) if Capability.SECRETS_READ in powers else (),
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,10 @@ from palyra.core.session import BudgetLeft, BudgetLimits
 from palyra.core.trace import trace_of
 
 if TYPE_CHECKING:
+    from palyra.core.act import Act
+    from palyra.core.digest import CallDigest
     from palyra.core.ports import CallStore, PolicyEngine
+    from palyra.core.principal import Principal
 
 _log: Final = logging.getLogger(__name__)
 
@@ -37,6 +40,7 @@ class Decider:
         if isinstance(subject, Malformed):
             decision = self._forbid(subject, subject.code, subject.reason, hint=subject.hint)
             return msgspec.structs.replace(decision, path=subject.path)
+        self._engine.refresh()
         left = self._store.budget_left(subject, limits=self._limits, at_ms=subject.proposed_at_ms)
         if is_charged:
             left = BudgetLeft(
@@ -53,20 +57,39 @@ class Decider:
             return self._forbid(subject, Code.POLICY_FAULT, "policy decided about another call")
         return decision
 
+    def decide_act(self, act: Act) -> Decision:
+        """Return the verdict on what somebody wants to manage; a fault is a refusal (I1)."""
+        self._engine.refresh()
+        try:
+            return self._engine.decide_act(act)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+            _log.error("policy failed on act %s: %s", act.action, trace_of(error))
+            return self._refusal(act.digest, Code.POLICY_FAULT, "", hint="")
+
+    def roles_of(self, principal: Principal) -> tuple[str, ...]:
+        """Return the roles that the rules in force give to somebody."""
+        self._engine.refresh()
+        return self._engine.roles_of(principal)
+
     def confirm(self, proposal: Proposal, decision: Decision) -> Decision:
         """Return the decision under the policies of this moment: the same one if none changed."""
-        now = (self._engine.policy_digest, self._engine.snapshot_digest)
-        if now == (decision.policy_digest, decision.snapshot_digest):
+        self._engine.refresh()
+        engine = self._engine
+        now = (engine.rules_version, engine.policy_digest, engine.snapshot_digest)
+        if now == (decision.rules_version, decision.policy_digest, decision.snapshot_digest):
             return decision
         return self.decide(proposal, is_charged=True)
 
     def _forbid(
         self, subject: Proposal | Malformed, code: Code, reason: str, *, hint: str = ""
     ) -> Decision:
+        return self._refusal(subject.call_digest, code, reason, hint=hint)
+
+    def _refusal(self, digest: CallDigest, code: Code, reason: str, *, hint: str) -> Decision:
         return forbid(
-            subject.call_digest,
+            digest,
             code=code,
-            reason=reason,
+            reason=reason or MEANINGS[code].sentence,
             hint=hint or MEANINGS[code].hint,
             policy_digest=self._engine.policy_digest,
             snapshot_digest=self._engine.snapshot_digest,

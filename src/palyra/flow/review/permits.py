@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from palyra.core.approval import Rejection
 from palyra.core.errors import StateConflictError
 from palyra.core.ids import PermitId
+from palyra.core.obligations import combined
 from palyra.core.permit import Permit
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ class Permits:
         """
         if isinstance(answer, Rejection):
             return answer
+        if still.obligations != decision.obligations:
+            demands = combined((decision.obligations, still.obligations))
+            decision = msgspec.structs.replace(decision, obligations=demands)
         permit_id, now_ms = PermitId(self._ids.ulid()), self._clock.now_ms()
         try:
             permit = Permit.from_answer(

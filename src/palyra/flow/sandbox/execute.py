@@ -27,9 +27,11 @@ from palyra.core.errors import (
 )
 from palyra.core.execution import Enforcement, Execution, Executor, Failure, Outcome
 from palyra.core.lifecycle import CallState
+from palyra.core.obligations import unmet_by_plan
 from palyra.core.trace import trace_of
 from palyra.flow.sandbox.time_limit import TimeLimit
 from palyra.flow.sandbox.tool_call import ToolCall
+from palyra.flow.sandbox.withhold import withheld
 
 if TYPE_CHECKING:
     from palyra.core.permit import Permit
@@ -67,10 +69,13 @@ class Sandbox:
         """Run the call under its permit and say what was observed."""
         if (permit.call_digest, permit.plan_digest) != (proposal.call_digest, proposal.plan_digest):
             raise StateConflictError(Code.PERMIT_MISMATCH)  # I4
+        unmet = unmet_by_plan(permit.obligations, proposal.plan)
+        if unmet:
+            raise StateConflictError(Code.OBLIGATION_UNMET, unmet)
         runnable = self._tools[proposal.tool]
         started_at_ms = self._clock.now_ms()
         started = self._clock.monotonic_ms()
-        outcome = await self._run(runnable, proposal, context)
+        outcome = await self._run(_obliged(runnable, permit), proposal, permit, context)
         await _end_cancellation()
         outcome = msgspec.structs.replace(outcome, duration_ms=self._clock.monotonic_ms() - started)
         return Execution(
@@ -84,7 +89,7 @@ class Sandbox:
         )
 
     async def _run(
-        self, runnable: Runnable, proposal: Proposal, context: ExecutionContext
+        self, runnable: Runnable, proposal: Proposal, permit: Permit, context: ExecutionContext
     ) -> Outcome:
         call = ToolCall(
             arguments=orjson.loads(bytes(proposal.arguments)),
@@ -93,12 +98,15 @@ class Sandbox:
             effects=context.effects,
             nested=context.nested,
         )
-        limit = TimeLimit(proposal.timeout_ms)
+        timeout_ms = proposal.timeout_ms
+        if permit.obligations.timeout_ms is not None:
+            timeout_ms = min(timeout_ms, permit.obligations.timeout_ms)
+        limit = TimeLimit(timeout_ms)
         try:
             async with limit:
                 context.on_clock(limit)
                 value = await runnable.body(call)
-            return _accept(value, runnable)
+            return _accept(value, runnable, withhold=permit.obligations.redact)
         except StoreError:
             raise  # The plan of an effect could not be recorded: a fault of ours, not the tool's.
         except PalyraError as error:
@@ -107,7 +115,7 @@ class Sandbox:
             raise  # Somebody ends this process, or this loop: not the tool's doing.
         except BaseException as error:  # noqa: BLE001 - a tool may raise anything, also SystemExit
             if isinstance(error, TimeoutError) and limit.has_expired:
-                return _timed_out(proposal)
+                return _timed_out(timeout_ms)
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 return _failed(CallState.CANCELLED, Code.TOOL_CANCELLED)
             # The type is ours or the author's; the text may hold anything and stays in the log.
@@ -117,29 +125,45 @@ class Sandbox:
             )
 
 
-def _accept(value: JsonValue, runnable: Runnable) -> Outcome:
+def _obliged(runnable: Runnable, permit: Permit) -> Runnable:
+    """Return the tool as policy lets it run."""
+    most = permit.obligations.max_output_bytes
+    if most is None or most >= runnable.max_output_bytes:
+        return runnable
+    return msgspec.structs.replace(runnable, max_output_bytes=most)
+
+
+def _accept(value: JsonValue, runnable: Runnable, *, withhold: tuple[str, ...]) -> Outcome:
     try:
         output = canonicalize(value)
     except InputError:
         return _failed(CallState.FAILED, Code.TOOL_OUTPUT_INVALID, "the tool's output is not JSON")
     if len(output) > runnable.max_output_bytes:
-        return _failed(
-            CallState.FAILED,
-            Code.TOOL_OUTPUT_INVALID,
-            f"the tool's output has {len(output)} bytes, more than {runnable.max_output_bytes}",
-            limit="max_output_bytes",
-        )
+        return _too_large(output, runnable)
     problem = runnable.check_output(value)
     if problem is not None:
         return _failed(CallState.FAILED, Code.TOOL_OUTPUT_INVALID, problem)
+    if withhold:
+        output = canonicalize(withheld(value, withhold))
+        if len(output) > runnable.max_output_bytes:  # what stands for a value may be longer (I13)
+            return _too_large(output, runnable)
     return Outcome(state=CallState.SUCCEEDED, output=msgspec.Raw(output), failure=None)
 
 
-def _timed_out(proposal: Proposal) -> Outcome:
+def _too_large(output: bytes, runnable: Runnable) -> Outcome:
+    return _failed(
+        CallState.FAILED,
+        Code.TOOL_OUTPUT_INVALID,
+        f"the tool's output has {len(output)} bytes, more than {runnable.max_output_bytes}",
+        limit="max_output_bytes",
+    )
+
+
+def _timed_out(timeout_ms: int) -> Outcome:
     return _failed(
         CallState.TIMED_OUT,
         Code.TOOL_TIMED_OUT,
-        f"the tool did not end within {proposal.timeout_ms} ms",
+        f"the tool did not end within {timeout_ms} ms",
         limit="execution_timeout_ms",
     )
 

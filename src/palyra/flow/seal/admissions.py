@@ -2,7 +2,8 @@
 """Calls that do not go on: refused ones are recorded, untaken ones are answered.
 
 The store may refuse to take a call that policy would let through: its request id was used before,
-or a budget ran out in the meantime. Whatever it says, the caller gets one clear answer.
+a budget ran out or the rules changed in the meantime. Whatever it says, the caller gets one clear
+answer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 from palyra.core.decision import Verdict
 from palyra.core.errors import MEANINGS, Code, NotPermittedError
 from palyra.core.result import CallResult
-from palyra.core.transitions import Admitted, Conflicting, Flooded, Repeated
+from palyra.core.transitions import Admitted, Conflicting, Flooded, Outdated, Repeated
 from palyra.flow.seal.recall import conflict
 
 if TYPE_CHECKING:
@@ -72,17 +73,19 @@ class Admissions:
             case Flooded():
                 details = {"dropped": admission.count}
                 raise NotPermittedError(Code.BUDGET_EXHAUSTED, details=details)
+            case Outdated():
+                return await self.refuse(subject, _overtaken(decision, Code.POLICY_CHANGED))
             case _:
-                return await self.refuse(subject, _exhausted(decision))
+                return await self.refuse(subject, _overtaken(decision, Code.BUDGET_EXHAUSTED))
 
 
-def _exhausted(decision: Decision) -> Decision:
-    """Return the refusal of a call whose budget was used up by others since it was decided."""
-    meaning = MEANINGS[Code.BUDGET_EXHAUSTED]
+def _overtaken(decision: Decision, code: Code) -> Decision:
+    """Return the refusal of a call for what others have done since it was decided."""
+    meaning = MEANINGS[code]
     return msgspec.structs.replace(
         decision,
         verdict=Verdict.FORBID,
-        code=Code.BUDGET_EXHAUSTED,
+        code=code,
         reason=meaning.sentence,
         hint=meaning.hint,
         policies=(),

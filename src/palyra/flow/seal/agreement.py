@@ -3,7 +3,7 @@
 
 The tables are what the gate acts on, the entries what it may be asked about; whoever edits one
 without the other is found here. Rows are compared with their entries one by one, so memory grows
-with runs, workspaces and calls under way, not with the journal.
+with runs, workspaces, rules and calls under way, not with the journal.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from palyra.core.events import (
 )
 from palyra.core.lifecycle import TERMINAL, CallState, is_permitted
 from palyra.core.result import NO_OUTPUT, Ending, OutcomeView, read_ending
+from palyra.flow.seal.rules_agreement import RulesAgreement, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from palyra.core.ports import CallRecord, JournalReader
     from palyra.core.proposal import Proposal
     from palyra.core.session import Run, Session
-
-Trouble = tuple[int, str]
-"""The entry concerned, and what is wrong."""
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -62,9 +60,14 @@ class StateAgreement:
         self._charged: Counter[tuple[str, str]] = Counter()
         self._rows: Counter[str] = Counter()
         self._workspaces: dict[str, tuple[int, tuple[str, str]]] = {}
+        self._rules = RulesAgreement()
 
     def follow(self, index: int, event: Event) -> str | None:
         """Take up one entry; return what is impossible about it."""
+        about_rules = self._rules.follow(index, event)
+        return self._follow_state(index, event) or about_rules
+
+    def _follow_state(self, index: int, event: Event) -> str | None:
         match event:
             case CallDecided():
                 return self._decide(event)
@@ -89,6 +92,7 @@ class StateAgreement:
         yield from self._table(reader, RunOpened.kind, reader.runs, _run_trouble)
         yield from self._workspace_troubles(reader)
         yield from self._budget_troubles(reader)
+        yield from self._rules.disagreements(reader)
 
     def _decide(self, event: CallDecided) -> str | None:
         self._rows[event.kind] += 1

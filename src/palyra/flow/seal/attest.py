@@ -212,6 +212,7 @@ def decision_record(decision: Decision) -> DecisionRecord:
         policies=decision.policies,
         policy_digest=decision.policy_digest,
         snapshot_digest=decision.snapshot_digest,
+        obligations=decision.obligations,
     )
 
 

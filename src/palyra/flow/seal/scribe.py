@@ -91,7 +91,7 @@ class Scribe:
         """Record a new call's decision and the intent to run it, before it runs (I7)."""
         events = (_decided(proposal, decision), _launched(proposal, permit))
         recorded = await self._recorder.record(
-            self._admit(proposal, state=CallState.LAUNCHED, events=events)
+            self._admit(proposal, decision, state=CallState.LAUNCHED, events=events)
         )
         return _admission(recorded)
 
@@ -103,6 +103,7 @@ class Scribe:
         result = call_result(proposal, decision, state=CallState.PENDING, answer=pending)
         admit = self._admit(
             proposal,
+            decision,
             state=CallState.PENDING,
             events=(_decided(proposal, decision), requested),
             ending=ending_of(result),
@@ -141,6 +142,7 @@ class Scribe:
         ending = ending_of(result)
         admit = self._admit(
             subject,
+            decision,
             state=CallState.DENIED,
             events=(_decided(subject, decision), _ended(subject.call_id, attestation, ending)),
             ending=ending,
@@ -152,10 +154,16 @@ class Scribe:
             return with_place(result, recorded.receipt)
         return admission
 
-    async def pending_launched(self, proposal: Proposal, permit: Permit) -> None:
+    async def pending_launched(
+        self, proposal: Proposal, decision: Decision, permit: Permit
+    ) -> None:
         """Record the intent to run a call that was pending: exactly one caller wins (I5)."""
         await self._recorder.record(
-            Launch(call_id=proposal.call_id, events=(_launched(proposal, permit),))
+            Launch(
+                call_id=proposal.call_id,
+                rules_version=decision.rules_version,
+                events=(_launched(proposal, permit),),
+            )
         )
 
     async def pending_refused(
@@ -270,6 +278,7 @@ class Scribe:
     def _admit(
         self,
         subject: Proposal | Malformed,
+        decision: Decision,
         *,
         state: CallState,
         events: tuple[CallDecided | CallLaunched | ApprovalRequested | CallEnded, ...],
@@ -286,6 +295,7 @@ class Scribe:
             at_ms=subject.proposed_at_ms,
             limits=self._limits,
             state=state,
+            rules_version=decision.rules_version,
             over_budget=over_budget,
             ending=ending,
             events=events,
@@ -334,6 +344,7 @@ def _decided(subject: Proposal | Malformed, decision: Decision) -> CallDecided:
         facts=proposal.facts if proposal else NO_FACTS,
         call_digest=subject.call_digest,
         plan_digest=proposal.plan_digest if proposal else "",
+        request=decision.request,
         decision=decision_record(decision),
     )
 

@@ -29,6 +29,7 @@ from palyra.core.transitions import Note
 from palyra.store.sqlite.apply import apply
 from palyra.store.sqlite.budgets import Budgets, KnownBudgets
 from palyra.store.sqlite.database import as_store_error
+from palyra.store.sqlite.rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,8 +155,8 @@ class Appender:
         try:
             index, link = self._find_end()
             batch = _Batch(index=index, link=link, recorded_at_ms=self._clock.now_ms())
-            budgets = Budgets(connection)
-            applied = [self._apply(transition, batch, budgets) for transition in transitions]
+            budgets, rules = Budgets(connection), Rules(connection)
+            applied = [self._apply(each, batch, budgets, rules) for each in transitions]
             budgets.write()
             if not batch.rows:
                 connection.execute("COMMIT")  # counters may have changed
@@ -173,12 +174,14 @@ class Appender:
         return [self._recorded(item, batch, head=head) for item in applied]
 
     def _apply(
-        self, transition: Transition, batch: _Batch, budgets: Budgets
+        self, transition: Transition, batch: _Batch, budgets: Budgets, rules: Rules
     ) -> tuple[Admission | None, int] | PalyraError:
         if isinstance(transition, Note):  # it changes no state, and may come in great numbers
             return None, batch.add(transition.events)
         try:
-            applied = apply(self._connection, transition, owner=self._owner, budgets=budgets)
+            applied = apply(
+                self._connection, transition, owner=self._owner, budgets=budgets, rules=rules
+            )
         except (StateConflictError, NotFoundError) as refusal:
             return refusal  # checked before anything was written: the rest of the commit stands
         return applied.admission, batch.add(applied.events)

@@ -16,10 +16,12 @@ from palyra.core.events import Event, FloodSuppressed
 from palyra.core.lifecycle import TERMINAL, CallState, is_permitted
 from palyra.core.session import BudgetLeft
 from palyra.core.transitions import (
+    ActivatePack,
     AddWorkspace,
     Admission,
     Admit,
     Admitted,
+    ClearPosture,
     Conflicting,
     End,
     Exhausted,
@@ -28,9 +30,12 @@ from palyra.core.transitions import (
     Note,
     OpenRun,
     OpenSession,
+    Outdated,
     PlanEffect,
     RemoveWorkspace,
     Repeated,
+    SetPosture,
+    StagePack,
     Transition,
 )
 from palyra.store.sqlite.budgets import Budgets, scopes_of
@@ -39,10 +44,12 @@ if TYPE_CHECKING:
     import apsw
 
     from palyra.core.ids import CallId, InstanceId
+    from palyra.store.sqlite.rules import Rules
 
 JOURNALED_OVER_BUDGET: Final = 8
 """Refusals for an exhausted budget that are journaled one by one, for each run (I13)."""
 
+_LAUNCHED: Final = CallState.LAUNCHED  # a member of an enum takes longer to find than a name
 _encode_proposal = msgspec.json.Encoder().encode  # its arguments are JSON already
 
 
@@ -53,17 +60,22 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     admission: Admission | None = None
 
 
-def apply(  # noqa: PLR0911 - one return for each kind of transition
-    connection: apsw.Connection, transition: Transition, *, owner: InstanceId, budgets: Budgets
+def apply(  # noqa: C901, PLR0911 - one return for each kind of transition
+    connection: apsw.Connection,
+    transition: Transition,
+    *,
+    owner: InstanceId,
+    budgets: Budgets,
+    rules: Rules,
 ) -> Applied:
     """Change the state as ``transition`` says, within the open transaction."""
     match transition:
         case Admit():
-            return _admit(connection, transition, owner=owner, budgets=budgets)
+            return _admit(connection, transition, owner=owner, budgets=budgets, rules=rules)
         case End():
             return _end(connection, transition)
         case Launch():
-            return _launch(connection, transition, owner=owner)
+            return _launch(connection, transition, owner=owner, rules=rules)
         case PlanEffect():
             return _plan_effect(connection, transition)
         case OpenSession():
@@ -74,6 +86,8 @@ def apply(  # noqa: PLR0911 - one return for each kind of transition
             return _add_workspace(connection, transition)
         case RemoveWorkspace():
             return _remove_workspace(connection, transition)
+        case StagePack() | ActivatePack() | SetPosture() | ClearPosture():
+            return _change_rules(rules, transition)
         case Note():
             return Applied(events=transition.events)
         case _:
@@ -81,7 +95,12 @@ def apply(  # noqa: PLR0911 - one return for each kind of transition
 
 
 def _admit(
-    connection: apsw.Connection, admit: Admit, *, owner: InstanceId, budgets: Budgets
+    connection: apsw.Connection,
+    admit: Admit,
+    *,
+    owner: InstanceId,
+    budgets: Budgets,
+    rules: Rules,
 ) -> Applied:
     if not is_permitted(None, admit.state):
         raise StateConflictError(Code.STATE_CONFLICT, f"no call begins as {admit.state}")
@@ -96,6 +115,9 @@ def _admit(
             same = call_digest == admit.call_digest
             repeated = Repeated(call_id=call_id) if same else Conflicting(call_id=call_id)
             return Applied(events=(), admission=repeated)
+    # A refusal stands whatever has changed since; only what may run must rest on the rules of now.
+    if admit.rules_version != rules.version and admit.state is not CallState.DENIED:
+        return Applied(events=(), admission=Outdated(rules_version=rules.version))
     scopes = scopes_of(admit.run_id, admit.session_id, principal, at_ms=admit.at_ms)
     left = budgets.left(scopes, admit.limits)
     if left.is_exhausted:
@@ -115,7 +137,7 @@ def _admit(
             admit.call_digest,
             admit.state.value,
             admit.approval_id,
-            owner if admit.state is CallState.LAUNCHED else None,
+            owner if admit.state is _LAUNCHED else None,
             _encode_proposal(kept) if kept is not None else None,
             admit.ending,
         ),
@@ -135,7 +157,14 @@ def _dropped(admit: Admit, count: int) -> Applied:
     return Applied(events=events, admission=Flooded(count=count))
 
 
-def _launch(connection: apsw.Connection, launch: Launch, *, owner: InstanceId) -> Applied:
+def _launch(
+    connection: apsw.Connection, launch: Launch, *, owner: InstanceId, rules: Rules
+) -> Applied:
+    if launch.rules_version != rules.version:
+        raise StateConflictError(
+            Code.POLICY_CHANGED,
+            details={"rules_version": rules.version, "decided_by": launch.rules_version},
+        )
     connection.execute(
         "UPDATE calls SET state = 'launched', owner = ?, proposal = NULL, ending = x''"
         " WHERE call_id = ? AND state = 'pending'",
@@ -221,3 +250,20 @@ def _remove_workspace(connection: apsw.Connection, removing: RemoveWorkspace) ->
     if connection.changes() != 1:
         raise NotFoundError(Code.WORKSPACE_UNKNOWN, f"no workspace is named {removing.name[:64]!r}")
     return Applied(events=removing.events)
+
+
+def _change_rules(
+    rules: Rules, change: StagePack | ActivatePack | SetPosture | ClearPosture
+) -> Applied:
+    match change:
+        case StagePack():
+            rules.stage(change)
+        case ActivatePack():
+            rules.activate(change)
+        case SetPosture():
+            rules.set_posture(change)
+        case ClearPosture():
+            rules.clear_posture(change)
+        case _:
+            assert_never(change)
+    return Applied(events=change.events)

@@ -29,7 +29,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palyra.core.attestation import Anchor
-    from palyra.core.ports import CallRecord, Clock, IdSource, Recorded, Signer
+    from palyra.core.digest import PolicyDigest
+    from palyra.core.ports import (
+        CallRecord,
+        Clock,
+        IdSource,
+        Recorded,
+        RulesInForce,
+        Signer,
+        StagedPack,
+    )
+    from palyra.core.posture import PostureSetting
     from palyra.core.principal import Principal
     from palyra.core.proposal import Proposal
     from palyra.core.session import BudgetLeft, BudgetLimits, Run, Session
@@ -75,11 +85,13 @@ class Ledger:
         *,
         appender: Appender,
         reads: Reads,
+        rules: Reads,
         instance: Instance,
         instances: Path,
         opened: ExitStack,
     ) -> None:
         self.reads = reads
+        self._rules = rules
         self._appender = appender
         self._group = GroupCommit(appender.commit)
         self._instance = instance
@@ -130,6 +142,9 @@ class Ledger:
             return cls(
                 appender=appender,
                 reads=reads,
+                # By the writer's connection: an iterator that somebody has not finished would hold
+                # the other one at an older moment, and old rules must never count as new (I4).
+                rules=Reads(writer, path=path),
                 instance=instance,
                 instances=instances,
                 opened=opened.pop_all(),
@@ -179,6 +194,22 @@ class Ledger:
     def workspaces(self) -> tuple[Workspace, ...]:
         """Return the registered workspaces."""
         return self.reads.workspaces()
+
+    def rules_in_force(self) -> RulesInForce | None:
+        """Return which rules hold at this moment; ``None`` before the first start."""
+        return self._rules.rules_in_force()
+
+    def pack(self, policy_digest: PolicyDigest) -> StagedPack | None:
+        """Return a kept pack."""
+        return self._rules.pack(policy_digest)
+
+    def packs(self) -> tuple[StagedPack, ...]:
+        """Return the kept packs without their bodies, the latest first."""
+        return self._rules.packs()
+
+    def postures(self) -> tuple[PostureSetting, ...]:
+        """Return every posture that is set, expired or not."""
+        return self._rules.postures()
 
     def of_subject(self, subject: str) -> tuple[Entry, ...]:
         """Return the journal's entries about a call, in order."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers from the database: sessions, calls, budgets, workspaces, journal entries."""
+"""Answers from the database: sessions, calls, budgets, workspaces, rules, journal entries."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import apsw
 import msgspec
 
 from palyra.core.chain import Entry, SignedHead
+from palyra.core.digest import PolicyDigest
 from palyra.core.errors import Code, InputError, IntegrityError
 from palyra.core.events import ConfigApplied
 from palyra.core.ids import CallId, CredentialId, InstanceId, RequestId, RunId, SessionId
 from palyra.core.lifecycle import CallState
-from palyra.core.ports import CallRecord
+from palyra.core.ports import CallRecord, RulesInForce, StagedPack
+from palyra.core.posture import Posture, PostureScope, PostureSetting
 from palyra.core.principal import Principal, PrincipalKind
 from palyra.core.proposal import Proposal
 from palyra.core.session import BudgetLeft, BudgetLimits, Run, Session
 from palyra.core.workspace import Workspace
 from palyra.store.sqlite.budgets import read_left, scopes_of
 from palyra.store.sqlite.database import store_faults
+from palyra.store.sqlite.rules import POSTURE_COLUMNS
 from palyra.store.sqlite.schema import differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-
-    import apsw
 
 _PAGE: Final = 1000
 _LAST: Final = (1 << 63) - 1
@@ -41,6 +43,7 @@ _ENTRY_COLUMNS: Final = (
     "seq, recorded_at_ms, CAST(kind AS BLOB), CAST(subject AS BLOB), CAST(body AS BLOB),"
     " CAST(link AS BLOB)"
 )
+_RULES: Final = "SELECT only, version, policy_digest FROM rules LIMIT 2"
 _UNREADABLE: Final = (ValueError, msgspec.MsgspecError, InputError, RecursionError)
 _proposals = msgspec.json.Decoder(Proposal)
 _heads = msgspec.json.Decoder(SignedHead)
@@ -56,7 +59,7 @@ def principal_of(text: str) -> Principal:
 
 
 class Reads:
-    """Questions to a read-only connection. Belongs to one thread."""
+    """Questions to a connection, which they do not change. Belongs to one thread."""
 
     def __init__(self, connection: apsw.Connection, *, path: Path) -> None:
         self._connection = connection
@@ -173,6 +176,47 @@ class Reads:
             for name, root, device, inode in rows
         )
 
+    def rules_in_force(self) -> RulesInForce | None:
+        """Return which rules hold at this moment; ``None`` before the first start.
+
+        Asked before every decision. A look at whether anything has changed (``data_version``)
+        costs what the answer costs, so the answer is read each time and never stale.
+        """
+        rows: Any
+        try:  # without a context manager, which would take a third of the time
+            rows = self._connection.execute(_RULES).fetchall()
+        except (apsw.Error, UnicodeDecodeError):
+            rows = self._all(_RULES)  # once more, so that the fault is named
+        if not rows:
+            return None
+        only, version, digest = rows[0]
+        if (len(rows), only) != (1, 1) or version < 1:  # a reader's SQLite checks no constraints
+            raise _unreadable("the row of the rules in force")
+        return RulesInForce(version=version, policy_digest=digest)
+
+    def pack(self, policy_digest: PolicyDigest) -> StagedPack | None:
+        """Return a kept pack."""
+        row = self._one(
+            "SELECT digest, staged_at_ms, was_active, body FROM packs WHERE digest = ?",
+            (policy_digest,),
+        )
+        return _pack(row) if row is not None else None
+
+    def packs(self) -> tuple[StagedPack, ...]:
+        """Return the kept packs without their bodies, the latest first."""
+        rows = self._all(
+            "SELECT digest, staged_at_ms, was_active, x'' FROM packs"
+            " ORDER BY staged_at_ms DESC, digest"
+        )
+        return tuple(map(_pack, rows))
+
+    def postures(self) -> tuple[PostureSetting, ...]:
+        """Return every posture that is set, expired or not."""
+        rows = self._all(
+            f"SELECT {POSTURE_COLUMNS} FROM postures ORDER BY tool, scope, scope_id"  # noqa: S608 - constants only
+        )
+        return tuple(map(_posture, rows))
+
     def entries(self, *, first: int = 1, last: int | None = None) -> Iterator[Entry]:
         """Yield journal entries in order, a page at a time so that writers are not held up."""
         while True:
@@ -194,6 +238,24 @@ class Reads:
             (subject,),
         )
         return tuple(_entry(row) for row in rows)
+
+    def of_kind(self, kind: str, *, since_ms: int = 0) -> Iterator[Entry]:
+        """Yield the entries of one kind recorded at or after a time, in order.
+
+        A scan, for people's use: an index by kind would make every append slower.
+        """
+        first = -_LAST - 1
+        while True:
+            rows = self._all(
+                f"SELECT {_ENTRY_COLUMNS} FROM journal"  # noqa: S608 - constants only
+                " WHERE seq >= ? AND kind = ? AND recorded_at_ms >= ? ORDER BY seq LIMIT ?",
+                (first, kind, since_ms, _PAGE),
+            )
+            for row in rows:
+                yield _entry(row)
+            if len(rows) < _PAGE or rows[-1][0] == _LAST:
+                return
+            first = rows[-1][0] + 1
 
     def attested_at(self, attestation_id: str) -> int | None:
         """Return the index of the entry that holds an attestation: a scan, for people's use."""
@@ -249,8 +311,45 @@ class Reads:
 
 def _readable(row: T | str) -> T:
     if isinstance(row, str):
-        raise IntegrityError(Code.JOURNAL_BROKEN, f"the state of {row} cannot be read")
+        raise _unreadable(f"the state of {row}")
     return row
+
+
+def _unreadable(what: str) -> IntegrityError:
+    return IntegrityError(Code.JOURNAL_BROKEN, f"{what} cannot be read")
+
+
+def _pack(row: Any) -> StagedPack:  # noqa: ANN401 - a row
+    digest, staged_at_ms, was_active, body = row
+    if was_active not in (0, 1):
+        raise _unreadable(f"the row of policies {digest[:64]!r}")
+    return StagedPack(
+        policy_digest=PolicyDigest(digest),
+        staged_at_ms=staged_at_ms,
+        was_active=bool(was_active),
+        body=body,
+    )
+
+
+def _posture(row: Any) -> PostureSetting:  # noqa: ANN401 - a row
+    tool, scope, scope_id, state, reason, set_by, by_administrator, set_at_ms, expires_at_ms = row
+    try:
+        if by_administrator not in (0, 1):
+            raise ValueError(by_administrator)
+        return PostureSetting(
+            tool=tool,
+            scope=PostureScope(scope),
+            scope_id=scope_id,
+            state=Posture(state),
+            reason=reason,
+            set_by=principal_of(set_by),
+            by_administrator=bool(by_administrator),
+            set_at_ms=set_at_ms,
+            expires_at_ms=expires_at_ms,
+        )
+    except _UNREADABLE as error:
+        where = f"{scope} {scope_id}".strip()
+        raise _unreadable(f"the posture of {tool[:64]!r} for {where[:80]!r}") from error
 
 
 def _session(row: Any) -> Session | SessionId:  # noqa: ANN401 - a row

@@ -75,9 +75,37 @@ CREATE TABLE workspaces (
 ) STRICT, WITHOUT ROWID;
 """
 
+_SECOND: Final = """
+CREATE TABLE packs (
+    digest       TEXT PRIMARY KEY,
+    staged_at_ms INTEGER NOT NULL,
+    was_active   INTEGER NOT NULL,
+    body         BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE rules (
+    only          INTEGER PRIMARY KEY CHECK (only = 1),
+    version       INTEGER NOT NULL,
+    policy_digest TEXT NOT NULL REFERENCES packs (digest)
+) STRICT;
+
+CREATE TABLE postures (
+    tool             TEXT NOT NULL,
+    scope            TEXT NOT NULL,
+    scope_id         TEXT NOT NULL,
+    state            TEXT NOT NULL,
+    reason           TEXT NOT NULL,
+    set_by           TEXT NOT NULL,
+    by_administrator INTEGER NOT NULL,
+    set_at_ms        INTEGER NOT NULL,
+    expires_at_ms    INTEGER,
+    PRIMARY KEY (tool, scope, scope_id)
+) STRICT, WITHOUT ROWID;
+"""
+
 _ROOM_BYTES: Final = 4 << 20
 
-STEPS: Final[tuple[str, ...]] = (_FIRST,)
+STEPS: Final[tuple[str, ...]] = (_FIRST, _SECOND)
 """Step n takes the schema from version n to n + 1. Published steps never change."""
 
 
@@ -103,12 +131,36 @@ def require_tables(connection: apsw.Connection, *, path: Path) -> None:
     """Refuse a database whose tables are not ours: what is read from it could be anything.
 
     Raises:
-        StoreError: a table was changed, replaced or taken away.
+        StoreError: a table was changed, replaced or taken away, or is of another version.
     """
     with store_faults(path):
+        _require_version(connection, path=path)
         changed = [each for each in differences(connection) if each.kind in ("table", "view")]
     if changed:
         raise _changed(changed[0], path=path)
+
+
+def _require_version(connection: apsw.Connection, *, path: Path) -> None:
+    """Tell an older or newer store apart from one that somebody has changed."""
+    version = int(connection.pragma("user_version"))
+    if version == len(STEPS) or int(connection.pragma("application_id")) != APPLICATION_ID:
+        return
+    if version > len(STEPS):
+        raise _newer(version, path=path)
+    raise StoreError(
+        Code.STORE_VERSION,
+        f"{path} has schema version {version} of an older Palyra",
+        hint="the next 'palyra call' brings it up to date; nothing in it is lost",
+        details={"path": str(path), "version": version},
+    )
+
+
+def _newer(version: int, *, path: Path) -> StoreError:
+    return StoreError(
+        Code.STORE_VERSION,
+        f"{path} has schema version {version}, this Palyra knows {len(STEPS)}",
+        details={"path": str(path), "version": version},
+    )
 
 
 def _changed(difference: Difference, *, path: Path) -> StoreError:
@@ -186,11 +238,7 @@ def _step_up(connection: apsw.Connection, *, path: Path) -> bool:
             Code.STORE_CORRUPT, f"{path} is not a Palyra database", details={"path": str(path)}
         )
     if version > len(STEPS):
-        raise StoreError(
-            Code.STORE_VERSION,
-            f"{path} has schema version {version}, this Palyra knows {len(STEPS)}",
-            details={"path": str(path), "version": version},
-        )
+        raise _newer(version, path=path)
     if version == len(STEPS):
         return False
     for step in STEPS[version:]:

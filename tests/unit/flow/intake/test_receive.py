@@ -15,6 +15,7 @@ from palyra.core.execution import Executor
 from palyra.core.facts import Facts, bounded
 from palyra.core.ids import RequestId
 from palyra.core.manifest import ToolManifest
+from palyra.core.plan import SandboxPlan, Tier
 from palyra.core.proposal import CallRequest, Malformed, Proposal
 from palyra.core.session import Run
 from palyra.core.workspace import Workspace
@@ -68,7 +69,10 @@ class Shelf:
 
 
 def receiver(
-    *tools: ToolManifest, shelf: Shelf | None = None, commitment_key: bytes = KEY
+    *tools: ToolManifest,
+    shelf: Shelf | None = None,
+    commitment_key: bytes = KEY,
+    channel: str = "embedded",
 ) -> Receiver:
     clock = FakeClock()
     return Receiver(
@@ -79,6 +83,7 @@ def receiver(
         max_depth=2,
         execution_timeout_ms=1000,
         commitment_key=commitment_key,
+        channel=channel,
     )
 
 
@@ -113,6 +118,7 @@ def test_a_sound_request_becomes_a_proposal() -> None:
         timeout_ms=1000,
         max_output_bytes=ECHO.max_output_bytes,
         workspace=None,
+        sandbox=SandboxPlan(),
     )
     assert proposal == Proposal(
         call_id=proposal.call_id,
@@ -132,6 +138,8 @@ def test_a_sound_request_becomes_a_proposal() -> None:
         journaled_arguments=msgspec.Raw(HI),
         facts=Facts(),
         workspace=None,
+        channel="embedded",
+        plan=SandboxPlan(),
         call_digest=call_digest(tool="palyra.echo", version=ECHO.version, canonical_arguments=HI),
         plan_digest=plan_digest(canonical_record(plan)),
         timeout_ms=1000,
@@ -166,6 +174,77 @@ def test_another_plan_has_another_digest_and_the_same_call_digest() -> None:
     )
     assert shorter.call_digest == longer.call_digest
     assert shorter.plan_digest != longer.plan_digest
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize(
+    ("executor", "powers", "plan"),
+    [
+        pytest.param(Executor.BUILTIN, set(), SandboxPlan(), id="no-powers"),
+        pytest.param(
+            Executor.WORKSPACE, {Capability.FILESYSTEM_READ}, SandboxPlan(), id="reads-files"
+        ),
+        pytest.param(
+            Executor.WORKSPACE,
+            {Capability.FILESYSTEM_READ, Capability.FILESYSTEM_WRITE},
+            SandboxPlan(writes=("work",)),
+            id="writes-files",
+        ),
+        pytest.param(
+            Executor.BUILTIN,
+            {Capability.FILESYSTEM_WRITE},
+            SandboxPlan(),
+            id="writes-files-of-no-workspace",
+        ),
+        pytest.param(
+            Executor.BUILTIN, {Capability.NETWORK}, SandboxPlan(egress=("*",)), id="network"
+        ),
+        pytest.param(
+            Executor.BUILTIN, {Capability.SECRETS_READ}, SandboxPlan(secrets=("*",)), id="secrets"
+        ),
+        pytest.param(Executor.BUILTIN, {Capability.PROCESS_EXEC}, SandboxPlan(), id="processes"),
+        pytest.param(
+            Executor.WORKSPACE,
+            set(Capability),
+            SandboxPlan(egress=("*",), writes=("work",), secrets=("*",)),
+            id="all-powers",
+        ),
+    ],
+)
+def test_a_plan_says_what_the_tool_declares(
+    executor: Executor, powers: set[Capability], plan: SandboxPlan
+) -> None:
+    tool = manifest(executor=executor, capabilities=frozenset(powers))
+    outcome = receiver(tool, shelf=Shelf(WORK)).receive(request("test.tool", b"{}"), run=RUN)
+    proposal = proposed(outcome)
+    assert proposal.plan == plan
+    assert proposal.plan.tier is Tier.NONE
+    whole = Plan(
+        executor=executor,
+        timeout_ms=1000,
+        max_output_bytes=tool.max_output_bytes,
+        workspace=proposal.workspace,
+        sandbox=plan,
+    )
+    assert proposal.plan_digest == plan_digest(canonical_record(whole))
+
+
+@pytest.mark.invariant("I4")
+def test_another_confinement_is_another_plan() -> None:
+    digests = set()
+    for powers in (set(), {Capability.NETWORK}, {Capability.SECRETS_READ}):
+        tool = manifest(capabilities=frozenset(powers))
+        sent = request("test.tool", b"{}")
+        digests.add(proposed(receiver(tool).receive(sent, run=RUN)).plan_digest)
+    assert len(digests) == 3
+
+
+def test_a_proposal_names_the_surface_that_it_came_by() -> None:
+    one, other = (
+        proposed(receiver(channel=each).receive(request(), run=RUN)) for each in ("http", "mcp")
+    )
+    assert (one.channel, other.channel) == ("http", "mcp")
+    assert (one.call_digest, one.plan_digest) == (other.call_digest, other.plan_digest)
 
 
 @pytest.mark.invariant("I11")

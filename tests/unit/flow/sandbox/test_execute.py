@@ -11,9 +11,12 @@ from palyra.core.digest import CallDigest, PlanDigest
 from palyra.core.errors import Code, StateConflictError, StoreError, ToolError
 from palyra.core.execution import Enforcement, Execution, Executor, Failure, Outcome
 from palyra.core.lifecycle import CallState
+from palyra.core.obligations import Obligations
 from palyra.core.permit import Permit
+from palyra.core.plan import SandboxPlan, Tier
 from palyra.core.ports import ExecutionContext
 from palyra.flow.sandbox.execute import Runnable, Sandbox
+from palyra.flow.sandbox.withhold import WITHHELD
 from tests.support.samples import ALLOW, CALL_ID, NOW_MS, PERMIT_ID, PROPOSAL
 from tests.support.scripted import FakeClock
 from tests.support.simulator import settle_down, travel
@@ -21,6 +24,7 @@ from tests.support.workspaces import MemoryEffects, no_nested_call
 
 if TYPE_CHECKING:
     from palyra.core.ports import Clockwork
+    from palyra.core.proposal import Proposal
     from palyra.flow.sandbox.tool_call import ToolCall
 
 PERMIT = Permit.from_allow(PROPOSAL, ALLOW, permit_id=PERMIT_ID)
@@ -28,12 +32,28 @@ OBSERVED = msgspec.Raw(b'{"confined":false}')
 MOST_OUTPUT_BYTES = 64
 
 
+def obliged(**demands: Any) -> Permit:  # noqa: ANN401 - its fields
+    decision = msgspec.structs.replace(ALLOW, obligations=Obligations(**demands))
+    return Permit.from_allow(PROPOSAL, decision, permit_id=PERMIT_ID)
+
+
 class Stop(BaseException):
     """What test runners and other libraries raise past every ``except Exception``."""
 
 
 class Scene:
-    def __init__(self, body: Any, *, problem: str | None = None) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        body: Any,  # noqa: ANN401
+        *,
+        problem: str | None = None,
+        seen: list[object] | None = None,
+    ) -> None:
+        def check_output(value: object) -> str | None:
+            if seen is not None:
+                seen.append(value)
+            return problem
+
         self.clock = FakeClock()
         self.clocks: list[Clockwork] = []
         self.effects = MemoryEffects()
@@ -41,7 +61,7 @@ class Scene:
             {
                 "palyra.echo": Runnable(
                     body=body,
-                    check_output=lambda _: problem,
+                    check_output=check_output,
                     executor=Executor.BUILTIN,
                     max_output_bytes=MOST_OUTPUT_BYTES,
                     observed=OBSERVED,
@@ -50,14 +70,14 @@ class Scene:
             clock=self.clock,
         )
 
-    async def execute(self, permit: Permit = PERMIT) -> Execution:
+    async def execute(self, permit: Permit = PERMIT, proposal: Proposal = PROPOSAL) -> Execution:
         context = ExecutionContext(
             effects=self.effects, nested=no_nested_call, on_clock=self.clocks.append
         )
-        return await self.sandbox.execute(PROPOSAL, permit, context)
+        return await self.sandbox.execute(proposal, permit, context)
 
-    async def outcome(self) -> Outcome:
-        return (await self.execute()).outcome
+    async def outcome(self, **demands: Any) -> Outcome:  # noqa: ANN401 - of the obligations
+        return (await self.execute(obliged(**demands))).outcome
 
 
 def failed(code: Code, message: str, **fields: Any) -> Outcome:  # noqa: ANN401 - its fields
@@ -226,6 +246,96 @@ async def test_a_tool_is_stopped_when_its_time_is_up() -> None:
         limit="execution_timeout_ms",
     )
     assert stopped == ["stopped"]
+
+
+@pytest.mark.parametrize(
+    ("demanded_ms", "given_ms"), [(500, 500), (30_000, 30_000), (10**9, 30_000)]
+)
+async def test_policy_can_only_shorten_the_time(demanded_ms: int, given_ms: int) -> None:
+    async def body(_: ToolCall) -> None:
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(Scene(body).outcome(timeout_ms=demanded_ms))
+    await settle_down()
+    travel(given_ms / 1000 - 0.1)
+    await settle_down()
+    assert not task.done()
+    travel(0.2)
+    assert await task == failed(
+        Code.TOOL_TIMED_OUT,
+        f"the tool did not end within {given_ms} ms",
+        state=CallState.TIMED_OUT,
+        limit="execution_timeout_ms",
+    )
+
+
+@pytest.mark.parametrize(
+    ("demanded", "most"), [(10, 10), (MOST_OUTPUT_BYTES, MOST_OUTPUT_BYTES), (10**6, 64)]
+)
+async def test_policy_can_only_lessen_the_output(demanded: int, most: int) -> None:
+    fits, exceeds = "x" * (most - 2), "x" * (most - 1)
+    assert (await returning(fits).outcome(max_output_bytes=demanded)).ok
+    assert await returning(exceeds).outcome(max_output_bytes=demanded) == failed(
+        Code.TOOL_OUTPUT_INVALID,
+        f"the tool's output has {most + 1} bytes, more than {most}",
+        limit="max_output_bytes",
+    )
+
+
+@pytest.mark.invariant("I11")
+async def test_what_policy_withholds_is_not_in_the_output() -> None:
+    scene = returning({"a": "hush", "b": "u", "c": ["hush", 1]})
+    outcome = await scene.outcome(redact=("/a", "/none"))
+    assert outcome.output == msgspec.Raw(b'{"a":"%b","b":"u","c":["hush",1]}' % WITHHELD.encode())
+    outcome = await scene.outcome(redact=("/a", "/c"))
+    assert outcome == Outcome(
+        state=CallState.SUCCEEDED,
+        output=msgspec.Raw(b'{"a":"%b","b":"u","c":"%b"}' % (2 * (WITHHELD.encode(),))),
+        failure=None,
+    )
+
+
+async def test_an_output_is_checked_before_anything_is_withheld_of_it() -> None:
+    seen: list[object] = []
+
+    async def body(_: ToolCall) -> dict[str, object]:
+        return {"n": 1}
+
+    scene = Scene(body, seen=seen)
+    outcome = await scene.outcome(redact=("/n",))
+    assert seen == [{"n": 1}]
+    assert outcome.output == msgspec.Raw(b'{"n":"%b"}' % WITHHELD.encode())
+
+
+@pytest.mark.invariant("I13")
+async def test_what_stands_for_withheld_values_counts_towards_the_output() -> None:
+    outcome = await returning([1, 2, 3]).outcome(redact=("/*",))
+    length = 3 * len(f'"{WITHHELD}"') + 4
+    assert outcome == failed(
+        Code.TOOL_OUTPUT_INVALID,
+        f"the tool's output has {length} bytes, more than {MOST_OUTPUT_BYTES}",
+        limit="max_output_bytes",
+    )
+
+
+@pytest.mark.invariant("I1")
+@pytest.mark.parametrize(
+    ("plan", "demand"),
+    [
+        pytest.param(SandboxPlan(), Obligations(tiers=(Tier.B,)), id="a-tier"),
+        pytest.param(SandboxPlan(egress=("*",)), Obligations(egress=()), id="hosts"),
+    ],
+)
+async def test_a_demand_that_the_plan_does_not_meet_runs_nothing(
+    plan: SandboxPlan, demand: Obligations
+) -> None:
+    # No permit is built for such a plan: only a plan that changed afterwards comes this far.
+    permit = obliged()
+    permit.obligations = demand
+    proposal = msgspec.structs.replace(PROPOSAL, plan=plan)
+    with pytest.raises(StateConflictError) as caught:
+        await raising(AssertionError("it ran")).execute(permit, proposal)
+    assert caught.value.code is Code.OBLIGATION_UNMET
 
 
 CANCELLED = failed(Code.TOOL_CANCELLED, "the caller cancelled the call", state=CallState.CANCELLED)

@@ -10,12 +10,21 @@ from palyra.core.approval import Pending, Rejection
 from palyra.core.decision import Verdict
 from palyra.core.errors import MEANINGS, Code, NotPermittedError, StateConflictError
 from palyra.core.lifecycle import CallState
+from palyra.core.obligations import Obligations
 from palyra.core.permit import Permit
 from palyra.core.result import CallResult, call_result
 from palyra.core.session import BudgetLeft
-from palyra.core.transitions import Admission, Admitted, Conflicting, Exhausted, Flooded, Repeated
+from palyra.core.transitions import (
+    Admission,
+    Admitted,
+    Conflicting,
+    Exhausted,
+    Flooded,
+    Outdated,
+    Repeated,
+)
 from palyra.flow.seal.admissions import Admissions
-from tests.support.samples import ALLOW, APPROVAL_ID, CALL_ID, FORBID, PERMIT_ID, PROPOSAL
+from tests.support.samples import ALLOW, APPROVAL_ID, CALL_ID, FORBID, PERMIT_ID, PROPOSAL, REQUEST
 
 if TYPE_CHECKING:
     from palyra.core.decision import Decision
@@ -50,7 +59,7 @@ class Scene:
         *,
         answer: Rejection | None,
     ) -> CallResult | Admission:
-        if isinstance(self.admission, Admitted | Exhausted):
+        if isinstance(self.admission, Admitted | Exhausted | Outdated):
             self.refusals.append((decision, answer))
             return call_result(subject, decision, state=CallState.DENIED, answer=answer)
         return self.admission
@@ -106,6 +115,19 @@ async def test_a_flood_is_told_how_much_of_it_was_dropped(way: str) -> None:
     assert caught.value.details == {"dropped": 16}
 
 
+def overtaken(code: Code, decision: Decision = ALLOW) -> Decision:
+    """Return the refusal in place of a decision that came to nothing."""
+    meaning = MEANINGS[code]
+    return msgspec.structs.replace(
+        decision,
+        verdict=Verdict.FORBID,
+        code=code,
+        reason=meaning.sentence,
+        hint=meaning.hint,
+        policies=(),
+    )
+
+
 @pytest.mark.invariant("I14")
 @pytest.mark.parametrize("way", ["launch", "suspend"])
 async def test_a_budget_that_ran_out_meanwhile_refuses(way: str) -> None:
@@ -113,13 +135,24 @@ async def test_a_budget_that_ran_out_meanwhile_refuses(way: str) -> None:
     result = await scene.put(way)
     assert result is not None
     assert (result.state, result.decision.code) == ("denied", "budget.exhausted")
-    meaning = MEANINGS[Code.BUDGET_EXHAUSTED]
-    exhausted = msgspec.structs.replace(
-        ALLOW,
-        verdict=Verdict.FORBID,
-        code=Code.BUDGET_EXHAUSTED,
-        reason=meaning.sentence,
-        hint=meaning.hint,
-        policies=(),
+    assert scene.refusals == [(overtaken(Code.BUDGET_EXHAUSTED), None)]
+
+
+@pytest.mark.invariant("I4")
+@pytest.mark.parametrize("way", ["launch", "suspend"])
+async def test_rules_that_changed_meanwhile_refuse(way: str) -> None:
+    scene = Scene(Outdated(rules_version=8))
+    result = await scene.put(way)
+    assert result is not None
+    assert (result.state, result.decision.code) == ("denied", "policy.changed")
+    assert scene.refusals == [(overtaken(Code.POLICY_CHANGED), None)]
+
+
+@pytest.mark.invariant("I8")
+async def test_a_refusal_for_changed_rules_still_says_what_policy_was_asked() -> None:
+    scene = Scene(Outdated(rules_version=8))
+    asked = msgspec.structs.replace(
+        ALLOW, request=REQUEST, rules_version=7, obligations=Obligations(timeout_ms=5)
     )
-    assert scene.refusals == [(exhausted, None)]
+    await scene.admissions.launch(PROPOSAL, asked, PERMIT)
+    assert scene.refusals == [(overtaken(Code.POLICY_CHANGED, asked), None)]

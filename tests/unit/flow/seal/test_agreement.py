@@ -25,7 +25,7 @@ from palyra.core.execution import Enforcement, Execution, Executor, Failure, Out
 from palyra.core.ids import CallId, InstanceId, RunId, SessionId
 from palyra.core.lifecycle import CallState
 from palyra.core.permit import Permit
-from palyra.core.ports import CallRecord
+from palyra.core.ports import CallRecord, RulesInForce
 from palyra.core.principal import Assurance
 from palyra.core.result import call_result, ending_of
 from palyra.flow.seal.agreement import StateAgreement
@@ -42,12 +42,24 @@ from tests.support.samples import (
     PROPOSAL,
 )
 from tests.support.scripted import CountedIds, FakeClock
-from tests.support.store import KEY, RUN, SESSION, WORKSPACE, call_id, decided, launched, note
+from tests.support.store import (
+    KEY,
+    RUN,
+    SESSION,
+    WORKSPACE,
+    activate,
+    call_id,
+    decided,
+    launched,
+    note,
+    pack_digest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from palyra.core.ports import JournalReader
+    from palyra.core.ports import JournalReader, StagedPack
+    from palyra.core.posture import PostureSetting
     from palyra.core.session import Run, Session
     from palyra.core.workspace import Workspace
 
@@ -107,6 +119,7 @@ def test_what_can_happen_is_no_trouble(events: tuple[Event, ...]) -> None:
         ((decided(1), launched(1), ended("flying")), "the call ended in a state that there is not"),
         ((ADDED, ADDED), "the workspace was added twice"),
         ((REMOVED,), "the workspace was not there"),
+        (activate(1, before=None).events, "the policies were never staged"),
     ],
 )
 def test_what_cannot_happen_is_told_at_its_entry(events: tuple[Event, ...], trouble: str) -> None:
@@ -151,6 +164,7 @@ class Tables:
         self.session_rows: list[Session | SessionId] = [SESSION]
         self.run_rows: list[Run | RunId] = [RUN]
         self.workspace_rows: list[Workspace] = []
+        self.rules_row: RulesInForce | None = None
         self.bodies: dict[int, bytes] = {}
         self.charged: dict[tuple[str, str], int] = {}
         if calls:
@@ -188,6 +202,15 @@ class Tables:
 
     def workspaces(self) -> tuple[Workspace, ...]:
         return tuple(self.workspace_rows)
+
+    def rules_in_force(self) -> RulesInForce | None:
+        return self.rules_row
+
+    def packs(self) -> tuple[StagedPack, ...]:
+        return ()
+
+    def postures(self) -> tuple[PostureSetting, ...]:
+        return ()
 
     def charges(self) -> Iterator[tuple[str, str, int]]:
         return iter([(*scope, calls) for scope, calls in self.charged.items()])
@@ -444,6 +467,12 @@ def test_a_workspace_that_was_never_added_is_found() -> None:
     tables.workspace_rows = [WORKSPACE]
     sentence = "workspace site is not registered as it was added"
     assert tables.disagreements() == [(2, sentence)]
+
+
+def test_rules_are_compared_too() -> None:
+    tables = Tables()
+    tables.rules_row = RulesInForce(version=1, policy_digest=pack_digest(1))
+    assert tables.disagreements() == [(2, "rules are in force, but no entry has brought them")]
 
 
 @pytest.mark.invariant("I14")

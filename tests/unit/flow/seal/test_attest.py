@@ -18,6 +18,7 @@ from palyra.core.errors import Code
 from palyra.core.execution import Enforcement, Execution, Executor, Failure, Outcome
 from palyra.core.ids import AttestationId, CredentialId
 from palyra.core.lifecycle import CallState
+from palyra.core.obligations import Obligations
 from palyra.core.permit import Permit
 from palyra.core.principal import Assurance
 from palyra.core.proposal import Malformed
@@ -129,6 +130,14 @@ def check(attestation: Attestation, expected: Statement) -> None:
 @pytest.mark.invariant("I9")
 def test_a_success_is_attested_as_it_was_seen() -> None:
     check(attestor().executed(PROPOSAL, ALLOW, PERMIT, SUCCEEDED, anchor=ANCHOR), STATEMENT)
+
+
+@pytest.mark.invariant("I9")
+def test_what_policy_demanded_is_attested_with_its_decision() -> None:
+    demand = Obligations(timeout_ms=5, redact=("/token",))
+    decision = change(ALLOW, obligations=demand)
+    expected = change(STATEMENT, decision=change(DECISION_RECORD, obligations=demand))
+    check(attestor().executed(PROPOSAL, decision, PERMIT, SUCCEEDED, anchor=ANCHOR), expected)
 
 
 @pytest.mark.parametrize("state", [CallState.FAILED, CallState.TIMED_OUT, CallState.CANCELLED])

@@ -10,11 +10,13 @@ from palyra.core.chain import Entry
 from palyra.core.errors import MEANINGS, Code, IntegrityError
 from palyra.core.events import CallInterrupted, CallLaunched, Event
 from palyra.core.lifecycle import CallState
+from palyra.core.obligations import Obligations
 from palyra.core.principal import Assurance
 from palyra.core.result import NO_OUTPUT, OutcomeError, OutcomeView, read_ending
+from palyra.core.transitions import End
 from palyra.flow.seal.attest import Attestor
 from palyra.flow.seal.interrupt import interruption, planned_effect, read_event
-from tests.support.samples import CREDENTIAL_ID, NOW_MS
+from tests.support.samples import CREDENTIAL_ID, DECISION_RECORD, NOW_MS, REQUEST
 from tests.support.scripted import CountedIds, FakeClock
 from tests.support.store import KEY, call_id, decided, launched, plan
 
@@ -77,6 +79,15 @@ def test_a_launch_without_an_outcome_ends_as_interrupted() -> None:
         limit=None,
         duration_ms=0,
     )
+
+
+def test_an_interrupted_call_is_attested_with_what_was_demanded_of_it() -> None:
+    demand = Obligations(timeout_ms=5)
+    record = msgspec.structs.replace(DECISION_RECORD, obligations=demand)
+    obliged = msgspec.structs.replace(decided(1), request=REQUEST, decision=record)
+    end = interrupted(entries(obliged, launched(1)))
+    assert isinstance(end, End)
+    assert end.events[0].attestation.statement.decision == record
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from palyra.core.digest import CallDigest, call_digest
 from palyra.core.errors import Code, IntegrityError, NotFoundError, StateConflictError
 from palyra.core.ids import CallId, RequestId
 from palyra.core.lifecycle import CallState
+from palyra.core.obligations import Obligations
 from palyra.core.result import CallResult, call_result, ending_of, with_place
 from palyra.flow.seal.recall import Recall, conflict
-from tests.support.samples import ALLOW, ATTESTATION, FORBID, PROPOSAL
+from tests.support.samples import ALLOW, ATTESTATION, DECISION_RECORD, FORBID, PROPOSAL
 from tests.support.store import admit, call_id, decided, end, ledger_with_run
 
 if TYPE_CHECKING:
@@ -57,6 +58,16 @@ def test_an_ended_call_is_told_as_it_was(ledger: Ledger) -> None:
     ledger.record_now(end(1, CallState.LAUNCHED, CallState.SUCCEEDED, ending=ending))
     expected = with_place(told(1, CallState.SUCCEEDED), None, index=6)
     assert Recall(ledger, under_way=nobody).result(call_id(1)) == expected
+
+
+def test_what_was_demanded_is_told_again(ledger: Ledger) -> None:
+    demand = Obligations(timeout_ms=5, redact=("/token",))
+    record = msgspec.structs.replace(DECISION_RECORD, obligations=demand)
+    entry = msgspec.structs.replace(decided(1), decision=record)
+    ending = ending_of(told(1, CallState.SUCCEEDED))
+    ledger.record_now(admit(1, CallState.DENIED, events=(entry,), ending=ending))
+    result = Recall(ledger, under_way=nobody).result(call_id(1))
+    assert result.decision.obligations == demand
 
 
 def test_a_denied_call_is_told_as_it_was(ledger: Ledger) -> None:

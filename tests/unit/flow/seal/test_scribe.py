@@ -8,6 +8,7 @@ import pytest
 
 from palyra.core.approval import Pending, Rejection
 from palyra.core.attestation import Anchor
+from palyra.core.decision import Verdict
 from palyra.core.errors import Code, StateConflictError, StoreError
 from palyra.core.events import (
     ApprovalRequested,
@@ -25,6 +26,7 @@ from palyra.core.events import (
 from palyra.core.execution import Enforcement, Execution, Executor, Outcome
 from palyra.core.facts import NO_FACTS
 from palyra.core.lifecycle import CallState
+from palyra.core.obligations import Obligations
 from palyra.core.permit import Permit
 from palyra.core.ports import Recorded
 from palyra.core.principal import Assurance
@@ -44,6 +46,7 @@ from palyra.core.transitions import (
     Note,
     OpenRun,
     OpenSession,
+    Outdated,
     PlanEffect,
     RemoveWorkspace,
     Repeated,
@@ -66,6 +69,7 @@ from tests.support.samples import (
     PERMIT_ID,
     PLAN,
     PROPOSAL,
+    REQUEST,
     RUN_ID,
     SESSION_ID,
 )
@@ -121,6 +125,7 @@ DECIDED = CallDecided(
     facts=PROPOSAL.facts,
     call_digest=CALL,
     plan_digest=PLAN,
+    request=None,
     decision=decision_record(ALLOW),
 )
 LAUNCHED = CallLaunched(call_id=CALL_ID, executor="builtin", permit=permit_record(PERMIT))
@@ -197,6 +202,7 @@ ADMIT = Admit(
     at_ms=NOW_MS,
     limits=LIMITS,
     state=CallState.LAUNCHED,
+    rules_version=0,
     events=(DECIDED, LAUNCHED),
 )
 
@@ -227,6 +233,38 @@ async def test_a_question_is_recorded_with_what_resuming_needs() -> None:
     approval = read_ending(notebook.admit.ending).approval
     assert approval is not None
     assert (approval.approval_id, approval.state) == (APPROVAL_ID, "pending")
+
+
+@pytest.mark.invariant("I4")
+async def test_every_admission_names_the_rules_it_was_decided_by() -> None:
+    notebook = Notebook([ADMITTED] * 3)
+    allow, ask, forbid = (
+        msgspec.structs.replace(decision, rules_version=7) for decision in (ALLOW, ASK, FORBID)
+    )
+    await scribe(notebook).launched(PROPOSAL, allow, PERMIT)
+    await scribe(notebook).suspended(PROPOSAL, ask, Pending(approval_id=APPROVAL_ID))
+    await scribe(notebook).refused(PROPOSAL, forbid)
+    versions = [each.rules_version for each in notebook.transitions if isinstance(each, Admit)]
+    assert versions == [7, 7, 7]
+
+
+@pytest.mark.invariant("I8")
+async def test_what_policy_was_asked_and_demands_is_recorded_with_the_decision() -> None:
+    demand = Obligations(timeout_ms=5, redact=("/token",))
+    asked = msgspec.structs.replace(ALLOW, request=REQUEST, obligations=demand)
+    notebook = Notebook([ADMITTED] * 3)
+    await scribe(notebook).launched(PROPOSAL, asked, PERMIT)
+    await scribe(notebook).suspended(
+        PROPOSAL,
+        msgspec.structs.replace(asked, verdict=Verdict.ASK),
+        Pending(approval_id=APPROVAL_ID),
+    )
+    await scribe(notebook).refused(PROPOSAL, msgspec.structs.replace(asked, verdict=Verdict.FORBID))
+    decided = [each.events[0] for each in notebook.transitions if isinstance(each, Admit)]
+    assert len(decided) == 3
+    for event in decided:
+        assert isinstance(event, CallDecided)
+        assert (event.request, event.decision.obligations) == (REQUEST, demand)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +305,12 @@ async def test_a_refusal_beyond_the_budget_is_recorded_all_the_same() -> None:
 
 @pytest.mark.parametrize(
     "admission",
-    [Repeated(call_id=CALL_ID), Conflicting(call_id=CALL_ID), Flooded(count=3)],
+    [
+        Repeated(call_id=CALL_ID),
+        Conflicting(call_id=CALL_ID),
+        Flooded(count=3),
+        Outdated(rules_version=8),
+    ],
     ids=lambda admission: type(admission).__name__,
 )
 async def test_what_the_store_does_not_take_is_handed_back(admission: Admission) -> None:
@@ -278,8 +321,9 @@ async def test_what_the_store_does_not_take_is_handed_back(admission: Admission)
 @pytest.mark.invariant("I5")
 async def test_a_pending_call_is_launched_by_compare_and_set() -> None:
     notebook = Notebook()
-    await scribe(notebook).pending_launched(PROPOSAL, PERMIT)
-    assert notebook.only == Launch(call_id=CALL_ID, events=(LAUNCHED,))
+    still = msgspec.structs.replace(ALLOW, rules_version=7)
+    await scribe(notebook).pending_launched(PROPOSAL, still, PERMIT)
+    assert notebook.only == Launch(call_id=CALL_ID, rules_version=7, events=(LAUNCHED,))
 
 
 async def test_a_pending_call_that_is_refused_ends() -> None:

@@ -10,12 +10,14 @@ from palyra.core.chain import Entry
 from palyra.core.errors import MEANINGS, Code, IntegrityError, NotFoundError
 from palyra.core.events import (
     ApprovalRequested,
+    CallDecided,
     CallInterrupted,
     EffectPlanned,
     EffectRecovered,
     Event,
     PlannedChange,
 )
+from palyra.core.obligations import Obligations
 from palyra.daemon.embedded import EmbeddedGate
 from palyra.flow.seal.story import Changed, Effect, Recovery, Story, tell
 from palyra.store.sqlite.ledger import Archive
@@ -79,6 +81,19 @@ async def test_a_call_that_succeeded(tmp_path: Path) -> None:
     assert story.entry < story.launched.entry < story.ended.entry
     assert (story.code, story.is_refused_or_failed) == ("tool.allowlisted", False)
     assert (story.effects, story.recoveries, story.approval_id) == ((), (), None)
+
+
+async def test_the_decision_is_told_with_what_it_demands(tmp_path: Path) -> None:
+    call_id, journal = await recorded(tmp_path / "state", "palyra.echo", b'{"text":"hi"}')
+    first = journal.entries[0]
+    decided = msgspec.json.decode(first.body, type=CallDecided)
+    assert decided.request is not None
+    assert str(decided.request.resource) == 'Tool::"palyra.echo"'
+    demand = Obligations(max_output_bytes=100)
+    record = msgspec.structs.replace(decided.decision, obligations=demand)
+    body = msgspec.json.encode(msgspec.structs.replace(decided, decision=record))
+    obliged = Journal((msgspec.structs.replace(first, body=body), *journal.entries[1:]))
+    assert obliged.tell(call_id).decision == record
 
 
 async def test_a_call_that_was_refused(tmp_path: Path) -> None:

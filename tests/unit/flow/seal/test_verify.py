@@ -124,16 +124,19 @@ def test_progress_is_told_every_thousand_entries(tmp_path: Path) -> None:
     assert told == [(1000, 2501), (2000, 2501)]
 
 
+LAST = 0
+"""Stands for the last entry."""
+
 SENTENCES: dict[str, tuple[str, list[Problem]]] = {
     "an entry is changed": (
-        "UPDATE journal SET recorded_at_ms = 1 WHERE seq = 74",
-        [problem(74, "the entry does not fit its link and the entry before it")],
+        "UPDATE journal SET recorded_at_ms = 1 WHERE seq = {last}",
+        [problem(LAST, "the entry does not fit its link and the entry before it")],
     ),
     "an entry is filed elsewhere": (
-        "UPDATE journal SET subject = 'other' WHERE seq = 2",
+        "UPDATE journal SET subject = 'other' WHERE seq = 4",
         [
-            problem(2, "the entry does not fit its link and the entry before it"),
-            problem(2, "the entry is filed under another subject"),
+            problem(4, "the entry does not fit its link and the entry before it"),
+            problem(4, "the entry is filed under another subject"),
         ],
     ),
     "entries are missing": (
@@ -141,29 +144,29 @@ SENTENCES: dict[str, tuple[str, list[Problem]]] = {
         [problem(20, "entries 20 to 21 are missing")],
     ),
     "a body is noise": (
-        "UPDATE journal SET body = x'00' WHERE seq = 2",
+        "UPDATE journal SET body = x'00' WHERE seq = 4",
         [
-            problem(2, "the entry does not fit its link and the entry before it"),
-            problem(2, "the body is not a canonical config.applied event"),
+            problem(4, "the entry does not fit its link and the entry before it"),
+            problem(4, "the body is not a canonical config.applied event"),
         ],
     ),
     "a body is not written our way": (
-        "UPDATE journal SET body = CAST(' ' || CAST(body AS TEXT) AS BLOB) WHERE seq = 2",
+        "UPDATE journal SET body = CAST(' ' || CAST(body AS TEXT) AS BLOB) WHERE seq = 4",
         [
-            problem(2, "the entry does not fit its link and the entry before it"),
-            problem(2, "the body is not a canonical config.applied event"),
+            problem(4, "the entry does not fit its link and the entry before it"),
+            problem(4, "the body is not a canonical config.applied event"),
         ],
     ),
     "a kind is unknown": (
-        "UPDATE journal SET kind = 'other' WHERE seq = 2",
+        "UPDATE journal SET kind = 'other' WHERE seq = 4",
         [
-            problem(2, "the entry does not fit its link and the entry before it"),
-            problem(2, "the body is not a canonical other event"),
+            problem(4, "the entry does not fit its link and the entry before it"),
+            problem(4, "the body is not a canonical other event"),
         ],
     ),
     "the tail is cut off": (
-        "DELETE FROM journal WHERE seq > 73",
-        [problem(74, "entries 74 to 74 were cut off")],
+        "DELETE FROM journal WHERE seq >= {last}",
+        [problem(LAST, "entries {last} to {last} were cut off")],
     ),
     "the first entry is another": (
         "UPDATE journal SET kind = 'config.applied' WHERE seq = 1",
@@ -198,8 +201,8 @@ SENTENCES: dict[str, tuple[str, list[Problem]]] = {
         [problem(1, "the signed head beside this entry is another entry's")],
     ),
     "the last head is taken away": (
-        "UPDATE journal SET head = NULL WHERE seq = 74",
-        [problem(74, "entries 74 to 74 follow the last signed head")],
+        "UPDATE journal SET head = NULL WHERE seq = {last}",
+        [problem(LAST, "entries {last} to {last} follow the last signed head")],
     ),
 }
 
@@ -207,8 +210,11 @@ SENTENCES: dict[str, tuple[str, list[Problem]]] = {
 @pytest.mark.parametrize("name", SENTENCES)
 def test_a_problem_is_told_in_a_sentence(original: Original, tmp_path: Path, name: str) -> None:
     deed, expected = SENTENCES[name]
-    problems = found(original, tmp_path, lambda copy: copy.do(deed))
-    assert problems[: len(expected)] == expected
+    last = original.last
+    problems = found(original, tmp_path, lambda copy: copy.do(deed.replace("{last}", str(last))))
+    assert problems[: len(expected)] == [
+        problem(each.index or last, each.sentence.replace("{last}", str(last))) for each in expected
+    ]
 
 
 def test_another_key_than_the_expected_one_is_told_at_the_first_entry(original: Original) -> None:

@@ -12,9 +12,9 @@ from palyra.core.chain import GENESIS, SignedHead, leaf_hash, link_hash, link_un
 from palyra.core.errors import Code, IntegrityError, PalyraError, StoreError
 from palyra.core.ids import InstanceId, LogId
 from palyra.core.lifecycle import CallState
-from palyra.core.ports import Recorded
+from palyra.core.ports import Recorded, RulesInForce
 from palyra.core.session import BudgetLimits
-from palyra.core.transitions import Admitted, Exhausted, Note, Transition
+from palyra.core.transitions import Admitted, Exhausted, Note, Outdated, Transition
 from palyra.store.head_file import HeadFile
 from palyra.store.sqlite.appender import Appender, is_own_head
 from palyra.store.sqlite.reads import Reads
@@ -25,15 +25,20 @@ from tests.support.store import (
     OTHER_KEY,
     RUN,
     WORKSPACE,
+    activate,
     add_workspace,
     admit,
     another_run,
     call_id,
+    clear_posture,
     end,
     launch,
     memory_database,
     note,
     opening,
+    pack_digest,
+    set_posture,
+    stage,
 )
 
 if TYPE_CHECKING:
@@ -205,6 +210,60 @@ def test_calls_of_one_commit_share_the_budget(journal: Journal) -> None:
     results = journal.commit(*(admit(number, limits=limits) for number in range(5)))
     admissions = [result.admission for result in results if isinstance(result, Recorded)]
     assert [type(each) for each in admissions] == [Admitted] * 3 + [Exhausted] * 2
+
+
+@pytest.mark.invariant("I4")
+def test_a_change_of_the_rules_holds_for_the_rest_of_its_commit(journal: Journal) -> None:
+    journal.commit(opening(), stage(1), activate(1, before=None))
+    results = journal.commit(
+        admit(1, rules_version=1),
+        set_posture(),
+        admit(2, rules_version=1),
+        admit(3, CallState.PENDING, rules_version=2),
+        clear_posture(),
+        launch(3, rules_version=2),
+        launch(3, rules_version=3),
+    )
+    assert codes(results) == [None, None, None, None, None, Code.POLICY_CHANGED, None]
+    admissions = [result.admission for result in results if isinstance(result, Recorded)]
+    assert [type(each) for each in admissions if each is not None] == [Admitted, Outdated, Admitted]
+    results = journal.commit(
+        admit(4, rules_version=3), activate(1, before=1), admit(5, rules_version=3)
+    )
+    admissions = [result.admission for result in results if isinstance(result, Recorded)]
+    assert [type(each) for each in admissions] == [Admitted, type(None), Outdated]
+
+
+@pytest.mark.invariant("I7")
+def test_a_change_of_the_rules_that_fails_changes_nothing(journal: Journal) -> None:
+    journal.commit(opening(), stage(1), activate(1, before=None), stage(2))
+
+    def fail(_: object, statement: str, __: object) -> bool:
+        if statement == "COMMIT":
+            raise apsw.FullError("database or disk is full")
+        return True
+
+    journal.connection.exec_trace = fail
+    results = journal.commit(activate(2, before=1), set_posture())
+    journal.connection.exec_trace = None
+    assert codes(results) == [Code.STORE_FULL, Code.STORE_FULL]
+    assert journal.reads.rules_in_force() == RulesInForce(version=1, policy_digest=pack_digest(1))
+    assert codes(journal.commit(activate(2, before=1), set_posture())) == [None, None]
+
+
+def test_refused_changes_of_the_rules_leave_the_others_standing(journal: Journal) -> None:
+    broken = msgspec.structs.replace(stage(2), body=b"other")
+    results = journal.commit(
+        stage(1), broken, activate(9, before=None), set_posture(), activate(1, before=None)
+    )
+    assert codes(results) == [
+        None,
+        Code.POLICY_INVALID,
+        Code.POLICY_UNKNOWN,
+        Code.STATE_CONFLICT,
+        None,
+    ]
+    assert journal.kinds() == ["policy.staged", "policy.activated"]
 
 
 @pytest.mark.invariant("I7")

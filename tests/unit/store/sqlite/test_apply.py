@@ -19,19 +19,23 @@ from palyra.core.transitions import (
     Conflicting,
     Exhausted,
     Flooded,
+    Outdated,
     Repeated,
     Transition,
 )
 from palyra.store.sqlite.apply import JOURNALED_OVER_BUDGET, Applied, apply
 from palyra.store.sqlite.budgets import Budgets
+from palyra.store.sqlite.rules import Rules
 from tests.support.samples import AGENT, OPERATOR
 from tests.support.store import (
     RUN,
     WORKSPACE,
+    activate,
     add_workspace,
     admit,
     another_run,
     call_id,
+    clear_posture,
     end,
     launch,
     memory_database,
@@ -39,6 +43,8 @@ from tests.support.store import (
     opening,
     plan,
     remove_workspace,
+    set_posture,
+    stage,
 )
 
 OWNER = InstanceId("01JOWNER")
@@ -55,7 +61,7 @@ def connection() -> apsw.Connection:
 
 def do(connection: apsw.Connection, transition: Transition) -> Applied:
     budgets = Budgets(connection)
-    applied = apply(connection, transition, owner=OWNER, budgets=budgets)
+    applied = apply(connection, transition, owner=OWNER, budgets=budgets, rules=Rules(connection))
     budgets.write()
     return applied
 
@@ -70,7 +76,17 @@ def refusal(connection: apsw.Connection, transition: Transition) -> PalyraError:
 
 
 def everything(connection: apsw.Connection) -> dict[str, list[Any]]:
-    tables = ("journal", "sessions", "runs", "calls", "budgets", "workspaces")
+    tables = (
+        "journal",
+        "sessions",
+        "runs",
+        "calls",
+        "budgets",
+        "workspaces",
+        "packs",
+        "rules",
+        "postures",
+    )
     return {
         table: connection.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - constants
         for table in tables
@@ -264,6 +280,84 @@ class TestRequestIds:
         do(connection, admit(1, request_id=REQUEST, limits=ONE_CALL))
         again = admit(2, request_id=REQUEST, limits=ONE_CALL)
         assert do(connection, again).admission == Repeated(call_id=call_id(1))
+
+
+@pytest.mark.invariant("I4")
+class TestRulesThatChanged:
+    """What was decided by other rules than those in force does not go on."""
+
+    @pytest.fixture(autouse=True)
+    def activated(self, connection: apsw.Connection) -> None:
+        do(connection, stage(1))
+        do(connection, activate(1, before=None))
+
+    @pytest.mark.parametrize("state", [CallState.LAUNCHED, CallState.PENDING])
+    @pytest.mark.parametrize("version", [0, 2, -1])
+    def test_a_call_decided_by_others_is_not_admitted(
+        self, connection: apsw.Connection, state: CallState, version: int
+    ) -> None:
+        before = everything(connection)
+        assert do(connection, admit(1, state, rules_version=version)) == Applied(
+            events=(), admission=Outdated(rules_version=1)
+        )
+        assert everything(connection) == before
+
+    @pytest.mark.parametrize("state", [CallState.LAUNCHED, CallState.PENDING])
+    def test_a_call_decided_by_them_is_admitted(
+        self, connection: apsw.Connection, state: CallState
+    ) -> None:
+        assert isinstance(do(connection, admit(1, state, rules_version=1)).admission, Admitted)
+
+    def test_a_refusal_stands_whatever_it_was_decided_by(self, connection: apsw.Connection) -> None:
+        refused = do(connection, admit(1, CallState.DENIED, rules_version=0))
+        assert isinstance(refused.admission, Admitted)
+
+    def test_a_retry_is_told_of_the_earlier_call(self, connection: apsw.Connection) -> None:
+        do(connection, admit(1, request_id=REQUEST, rules_version=1))
+        again = do(connection, admit(2, request_id=REQUEST, rules_version=0))
+        assert again.admission == Repeated(call_id=call_id(1))
+
+    def test_a_pending_call_is_launched_by_the_rules_of_now(
+        self, connection: apsw.Connection
+    ) -> None:
+        do(connection, admit(1, CallState.PENDING, rules_version=1))
+        do(connection, set_posture())
+        refused = refusal(connection, launch(1, rules_version=1))
+        assert (refused.code, refused.details) == (
+            Code.POLICY_CHANGED,
+            {"rules_version": 2, "decided_by": 1},
+        )
+        assert row(connection, 1) == ("pending", None, 1, b"{}")
+        do(connection, launch(1, rules_version=2))
+
+    @pytest.mark.parametrize(
+        "change", [activate(1, before=1), set_posture()], ids=["policies", "a-posture"]
+    )
+    def test_every_change_counts(self, connection: apsw.Connection, change: Transition) -> None:
+        do(connection, change)
+        outdated = do(connection, admit(1, rules_version=1)).admission
+        assert outdated == Outdated(rules_version=2)
+
+    def test_staging_changes_no_rules(self, connection: apsw.Connection) -> None:
+        do(connection, stage(2))
+        assert isinstance(do(connection, admit(1, rules_version=1)).admission, Admitted)
+
+
+@pytest.mark.parametrize(
+    "transition",
+    [stage(2), activate(1, before=1), set_posture(), clear_posture()],
+    ids=["stage", "activate", "set-posture", "clear-posture"],
+)
+def test_changes_of_the_rules_bring_their_entries(
+    connection: apsw.Connection, transition: Transition
+) -> None:
+    do(connection, stage(1))
+    do(connection, activate(1, before=None))
+    if transition == clear_posture():
+        do(connection, set_posture())
+    before = everything(connection)
+    assert do(connection, transition) == Applied(events=transition.events)
+    assert everything(connection) != before
 
 
 class TestWorkspaces:

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +14,9 @@ import pytest
 from palyra.core.errors import Code, IntegrityError, PalyraError, StateConflictError, StoreError
 from palyra.core.events import LogOpened
 from palyra.core.lifecycle import CallState
+from palyra.core.ports import RulesInForce
 from palyra.core.session import BudgetLeft, BudgetLimits
-from palyra.core.transitions import Admitted, Exhausted, Flooded
+from palyra.core.transitions import Admitted, Exhausted, Flooded, Outdated
 from palyra.store.head_file import HeadFile, read_kept_head
 from palyra.store.sqlite.apply import JOURNALED_OVER_BUDGET
 from palyra.store.sqlite.ledger import DATABASE_NAME, HEAD_NAME, Ledger, opening_of
@@ -23,9 +26,11 @@ from tests.support.store import (
     KEY,
     LIMITS,
     OTHER_KEY,
+    POSTURE,
     RUN,
     SESSION,
     WORKSPACE,
+    activate,
     add_workspace,
     admission,
     admit,
@@ -38,13 +43,17 @@ from tests.support.store import (
     open_archive,
     open_ledger,
     opening,
+    pack_body,
+    pack_digest,
+    set_posture,
+    stage,
     state_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from palyra.core.ports import CallStore, JournalReader, Recorder
+    from palyra.core.ports import CallStore, JournalReader, Recorder, RulesStore
 
 
 @pytest.fixture
@@ -87,8 +96,11 @@ def refusal(home: Path, **options: object) -> PalyraError:
 def test_the_ledger_is_what_the_flow_asks_for(ledger: Ledger, home: Path) -> None:
     recorder: Recorder = ledger
     store: CallStore = ledger
+    rules: RulesStore = ledger
     archive = open_archive(home)
     reader: JournalReader = archive
+    archived_rules: RulesStore = archive
+    assert rules.rules_in_force() is archived_rules.rules_in_force() is None
     assert (recorder.anchor.index, store.session(SESSION.session_id)) == (3, SESSION)
     assert reader.size() == 3
     archive.close()
@@ -152,8 +164,112 @@ def test_reads_are_passed_on(ledger: Ledger) -> None:
     assert about == ["call.decided", "call.launched"]
 
 
+def test_rules_are_passed_on(ledger: Ledger, home: Path) -> None:
+    for transition in (stage(1), activate(1, before=None), set_posture(), stage(2)):
+        ledger.record_now(transition)
+    archive = open_archive(home)
+    for store in (ledger, archive):
+        assert store.rules_in_force() == RulesInForce(version=2, policy_digest=pack_digest(1))
+        assert store.postures() == (POSTURE,)
+        assert {pack.policy_digest for pack in store.packs()} == {pack_digest(1), pack_digest(2)}
+        pack = store.pack(pack_digest(1))
+        assert pack is not None
+        assert (pack.body, pack.was_active) == (pack_body(1), True)
+    activated = [entry.subject for entry in archive.of_kind("policy.activated")]
+    archive.close()
+    assert activated == [pack_digest(1)]
+
+
+@pytest.mark.invariant("I4")
+class TestRulesOfAnotherProcess:
+    """Whoever asks after another process's change is told of it."""
+
+    @pytest.fixture
+    def other_process(self, ledger: Ledger, home: Path) -> Iterator[Callable[[str], None]]:
+        ledger.record_now(stage(1))
+        ledger.record_now(activate(1, before=None))
+        with subprocess.Popen(
+            [sys.executable, "-c", _OTHER_PROCESS, str(home / DATABASE_NAME)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            stdin, stdout = process.stdin, process.stdout
+            assert stdin is not None
+            assert stdout is not None
+
+            def do(statement: str) -> None:
+                stdin.write(f"{statement}\n")
+                stdin.flush()
+                assert stdout.readline() == "done\n"
+
+            yield do
+            stdin.close()
+
+    def test_every_change_is_seen_at_the_next_question(
+        self, ledger: Ledger, other_process: Callable[[str], None]
+    ) -> None:
+        for version in range(2, 60):
+            other_process("UPDATE rules SET version = version + 1")
+            rules = ledger.rules_in_force()
+            assert rules is not None
+            assert rules.version == version
+            if version % 3 == 0:
+                ledger.record_now(note())  # our own commits between them change nothing
+
+    def test_an_unfinished_look_at_the_store_holds_nothing_back(
+        self, ledger: Ledger, other_process: Callable[[str], None]
+    ) -> None:
+        for number in range(2):
+            ledger.record_now(admit(number, rules_version=1))
+        unfinished = ledger.reads.calls()
+        next(unfinished)
+        other_process("UPDATE rules SET version = 9")
+        other_process(
+            "INSERT INTO postures VALUES"
+            " ('t', 'global', '', 'disabled', '', 'operator:eve', 0, 1, NULL)"
+        )
+        rules = ledger.rules_in_force()
+        assert rules is not None
+        assert (rules.version, len(ledger.postures())) == (9, 1)
+        assert next(unfinished)
+
+    def test_a_launch_under_older_rules_is_refused(
+        self, ledger: Ledger, other_process: Callable[[str], None]
+    ) -> None:
+        ledger.record_now(admit(1, CallState.PENDING, rules_version=1))
+        other_process("UPDATE rules SET version = 2")
+        assert admission(ledger.record_now(admit(2, rules_version=1))) == Outdated(rules_version=2)
+        with pytest.raises(StateConflictError) as refused:
+            ledger.record_now(launch(1, rules_version=1))
+        assert refused.value.code is Code.POLICY_CHANGED
+        ledger.record_now(launch(1, rules_version=2))
+
+
+_OTHER_PROCESS = """
+import sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(5000)
+for line in sys.stdin:
+    connection.execute(line)
+    print("done", flush=True)
+"""
+
+
 class TestTwoInstances:
     """Two processes on one home: here two ledgers, which share nothing in memory."""
+
+    @pytest.mark.invariant("I4")
+    def test_rules_are_shared(self, ledger: Ledger, other: Ledger) -> None:
+        other.record_now(stage(1))
+        other.record_now(activate(1, before=None))
+        assert ledger.rules_in_force() == RulesInForce(version=1, policy_digest=pack_digest(1))
+        ledger.record_now(set_posture())
+        assert (other.rules_in_force(), other.postures()) == (ledger.rules_in_force(), (POSTURE,))
+        with pytest.raises(StateConflictError):
+            other.record_now(set_posture())
+        with pytest.raises(StateConflictError):
+            ledger.record_now(activate(1, before=None))
 
     @pytest.mark.invariant("I14")
     def test_budgets_are_shared(self, ledger: Ledger, other: Ledger) -> None:

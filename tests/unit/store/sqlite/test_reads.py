@@ -8,11 +8,13 @@ import msgspec
 import pytest
 
 from palyra.core.chain import Head, SignedHead
-from palyra.core.errors import Code, InputError, IntegrityError
+from palyra.core.digest import PolicyDigest
+from palyra.core.errors import Code, InputError, IntegrityError, StoreError
 from palyra.core.events import ConfigApplied
 from palyra.core.ids import CallId, InstanceId, LogId, RequestId, RunId, SessionId
 from palyra.core.lifecycle import CallState
-from palyra.core.ports import CallRecord
+from palyra.core.ports import CallRecord, RulesInForce, StagedPack
+from palyra.core.posture import PostureScope
 from palyra.core.principal import Principal, PrincipalKind
 from palyra.core.session import BudgetLeft
 from palyra.core.transitions import Note
@@ -20,18 +22,25 @@ from palyra.store.sqlite import reads as reads_module
 from palyra.store.sqlite.apply import apply
 from palyra.store.sqlite.budgets import Budgets
 from palyra.store.sqlite.reads import Reads, principal_of
+from palyra.store.sqlite.rules import Rules
 from tests.support.samples import AGENT, APPROVAL_ID, CALL, NOW_MS, PROPOSAL, SNAPSHOT
 from tests.support.store import (
     LIMITS,
+    POSTURE,
     RUN,
     SESSION,
     WORKSPACE,
+    activate,
     add_workspace,
     admit,
     call_id,
     end,
     memory_database,
     opening,
+    pack_body,
+    pack_digest,
+    set_posture,
+    stage,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +70,7 @@ def put(connection: apsw.Connection, *transitions: Transition) -> None:
     """Apply transitions, without a journal."""
     budgets = Budgets(connection)
     for transition in transitions:
-        apply(connection, transition, owner=OWNER, budgets=budgets)
+        apply(connection, transition, owner=OWNER, budgets=budgets, rules=Rules(connection))
     budgets.write()
 
 
@@ -164,6 +173,127 @@ def test_workspaces_come_by_name(connection: apsw.Connection, reads: Reads) -> N
     assert reads.workspaces() == (second, WORKSPACE)
 
 
+class TestRules:
+    """Policies and postures, as they were put into force."""
+
+    def test_none_are_in_force_before_the_first_start(self, reads: Reads) -> None:
+        assert (reads.rules_in_force(), reads.packs(), reads.postures()) == (None, (), ())
+        assert reads.pack(pack_digest(1)) is None
+
+    def test_the_rules_in_force_are_those_activated_last(
+        self, connection: apsw.Connection, reads: Reads
+    ) -> None:
+        put(connection, stage(1), activate(1, before=None))
+        assert reads.rules_in_force() == RulesInForce(version=1, policy_digest=pack_digest(1))
+        put(connection, set_posture(), stage(2), activate(2, before=1))
+        assert reads.rules_in_force() == RulesInForce(version=3, policy_digest=pack_digest(2))
+
+    def test_a_pack_is_read_as_it_was_staged(
+        self, connection: apsw.Connection, reads: Reads
+    ) -> None:
+        put(connection, stage(1), activate(1, before=None))
+        assert reads.pack(pack_digest(1)) == StagedPack(
+            policy_digest=pack_digest(1), staged_at_ms=NOW_MS, was_active=True, body=pack_body(1)
+        )
+
+    def test_packs_come_without_their_bodies_the_latest_first(
+        self, connection: apsw.Connection, reads: Reads
+    ) -> None:
+        put(connection, *(stage(number, at_ms=NOW_MS + number) for number in (2, 1, 3)))
+        assert reads.packs() == tuple(
+            StagedPack(
+                policy_digest=pack_digest(number),
+                staged_at_ms=NOW_MS + number,
+                was_active=False,
+                body=b"",
+            )
+            for number in (3, 2, 1)
+        )
+
+    def test_postures_are_read_as_they_were_set(
+        self, connection: apsw.Connection, reads: Reads
+    ) -> None:
+        lasting = msgspec.structs.replace(
+            POSTURE,
+            scope=PostureScope.GLOBAL,
+            scope_id="",
+            by_administrator=False,
+            expires_at_ms=None,
+        )
+        put(connection, stage(1), activate(1, before=None))
+        put(connection, set_posture(POSTURE), set_posture(lasting))
+        assert reads.postures() == (lasting, POSTURE)
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "UPDATE rules SET version = 0",
+            "UPDATE rules SET version = -1",
+            "UPDATE rules SET only = 2",
+            "INSERT INTO rules SELECT 2, version, policy_digest FROM rules",
+        ],
+    )
+    def test_rules_that_cannot_be_read_are_named(
+        self, connection: apsw.Connection, reads: Reads, damage: str
+    ) -> None:
+        put(connection, stage(1), activate(1, before=None))
+        connection.pragma("ignore_check_constraints", True)  # noqa: FBT003 - apsw's own signature
+        connection.execute(damage)
+        with pytest.raises(IntegrityError) as fault:
+            reads.rules_in_force()
+        assert (fault.value.code, fault.value.message) == (
+            Code.JOURNAL_BROKEN,
+            "the row of the rules in force cannot be read",
+        )
+
+    @pytest.mark.parametrize(
+        "damage",
+        ["DROP TABLE rules", "UPDATE rules SET policy_digest = CAST(x'ff' AS TEXT)"],
+        ids=["no-table", "no-text"],
+    )
+    def test_a_fault_of_the_store_is_named(
+        self, connection: apsw.Connection, reads: Reads, damage: str
+    ) -> None:
+        put(connection, stage(1), activate(1, before=None))
+        connection.pragma("foreign_keys", False)  # noqa: FBT003 - apsw's own signature
+        connection.execute(damage)
+        with pytest.raises(StoreError) as fault:
+            reads.rules_in_force()
+        assert fault.value.code is Code.STORE_CORRUPT
+
+    def test_a_pack_that_cannot_be_read_is_named(
+        self, connection: apsw.Connection, reads: Reads
+    ) -> None:
+        put(connection, stage(1))
+        connection.execute("UPDATE packs SET was_active = 2")
+        for read in (reads.packs, lambda: reads.pack(PolicyDigest(pack_digest(1)))):
+            with pytest.raises(IntegrityError) as fault:
+                read()
+            assert (fault.value.code, pack_digest(1) in fault.value.message) == (
+                Code.JOURNAL_BROKEN,
+                True,
+            )
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "scope = 'galaxy'",
+            "state = 'maybe'",
+            "set_by = 'robot:ada'",
+            "by_administrator = 2",
+        ],
+    )
+    def test_a_posture_that_cannot_be_read_is_named(
+        self, connection: apsw.Connection, reads: Reads, damage: str
+    ) -> None:
+        put(connection, stage(1), activate(1, before=None), set_posture())
+        connection.execute(f"UPDATE postures SET {damage}")  # noqa: S608 - constants
+        with pytest.raises(IntegrityError) as fault:
+            reads.postures()
+        assert fault.value.code is Code.JOURNAL_BROKEN
+        assert fault.value.message.startswith("the posture of 'palyra.echo' for ")
+
+
 class TestDamagedRows:
     """A row that cannot be read is named, never guessed."""
 
@@ -246,6 +376,34 @@ class TestEntries:
     def test_entries_are_found_by_subject(self, reads: Reads) -> None:
         assert [entry.index for entry in reads.of_subject("subject-1")] == [1, 3, 5]
         assert reads.of_subject("other") == ()
+
+    @pytest.mark.parametrize("count", [0, 1, 2, 3, 4])
+    def test_entries_are_found_by_kind(
+        self, connection: apsw.Connection, reads: Reads, count: int
+    ) -> None:
+        for seq in range(10, 10 + count):
+            enter(connection, seq, "kind.x", "subject", b"{}")
+            enter(connection, seq + 10, "kind.y", "subject", b"{}")
+        assert [entry.index for entry in reads.of_kind("kind.x")] == list(range(10, 10 + count))
+        assert [entry.index for entry in reads.of_kind("kind.2")] == [2]
+        assert list(reads.of_kind("kind")) == []
+
+    def test_entries_of_a_kind_are_found_since_a_time(
+        self, connection: apsw.Connection, reads: Reads
+    ) -> None:
+        for seq, at_ms in ((10, 5), (11, 9), (12, 7), (13, 9), (14, 8)):  # clocks go back
+            connection.execute(
+                "INSERT INTO journal VALUES (?, ?, 'kind.x', 'subject', x'', x'', NULL)",
+                (seq, at_ms),
+            )
+        assert [entry.index for entry in reads.of_kind("kind.x", since_ms=8)] == [11, 13, 14]
+
+    def test_an_entry_at_the_end_of_all_numbers_ends_a_kind(
+        self, connection: apsw.Connection, reads: Reads
+    ) -> None:
+        for seq in ((1 << 63) - 2, (1 << 63) - 1):
+            enter(connection, seq, "kind.x", "subject", b"{}")
+        assert len(list(reads.of_kind("kind.x"))) == 2
 
     def test_the_size_is_the_last_index(self, reads: Reads) -> None:
         assert reads.size() == 5

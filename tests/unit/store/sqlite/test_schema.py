@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
 
+from palyra.core.digest import content_sha256
 from palyra.core.errors import Code, StoreError
+from palyra.core.lifecycle import CallState
 from palyra.store.sqlite.database import APPLICATION_ID, connect_writer
+from palyra.store.sqlite.ledger import DATABASE_NAME
 from palyra.store.sqlite.schema import (
     STEPS,
     Difference,
@@ -16,12 +19,34 @@ from palyra.store.sqlite.schema import (
     require_tables,
 )
 from tests.support.ordinary_user import as_ordinary_user
+from tests.support.store import (
+    activate,
+    add_workspace,
+    admit,
+    open_archive,
+    open_ledger,
+    opening,
+    stage,
+    state_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TABLES = ["budgets", "calls", "journal", "runs", "sessions", "workspaces"]
+TABLES = [
+    "budgets",
+    "calls",
+    "journal",
+    "packs",
+    "postures",
+    "rules",
+    "runs",
+    "sessions",
+    "workspaces",
+]
+FIRST_STEP_SHA256 = "e96d6deba869f113ba260b8fadaff7b6a1cd954ed6b3893df5228d29e10c87a2"
+"""Published steps never change: homes out there were made by this one."""
 
 
 @pytest.fixture
@@ -113,6 +138,98 @@ def test_a_held_database_is_busy(connection: apsw.Connection, path: Path) -> Non
     other.close()
 
 
+def test_the_published_step_is_unchanged() -> None:
+    assert content_sha256(STEPS[0].encode()) == FIRST_STEP_SHA256
+
+
+class TestOlderStores:
+    """A home that an earlier version made."""
+
+    @pytest.fixture
+    def older(self, tmp_path: Path) -> Path:
+        """Return a home of schema version 1, with entries, a call under way and a workspace."""
+        home = tmp_path / "home"
+        ledger = open_ledger(home)
+        for transition in (opening(), add_workspace(), admit(1), admit(2, CallState.PENDING)):
+            ledger.record_now(transition)
+        ledger.close()
+        connection = apsw.Connection(str(home / DATABASE_NAME))
+        for table in ("postures", "rules", "packs"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.pragma("user_version", 1)
+        made = apsw.Connection(":memory:")
+        made.execute(STEPS[0])
+        schema = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
+        assert connection.execute(schema).fetchall() == made.execute(schema).fetchall()
+        connection.close()
+        return home
+
+    @staticmethod
+    def content(home: Path) -> dict[str, list[Any]]:
+        connection = apsw.Connection(str(home / DATABASE_NAME))
+        names = tables(connection)
+        content = {
+            name: list(connection.execute(f"SELECT * FROM {name}").fetchall())  # noqa: S608
+            for name in names
+        }
+        connection.close()
+        return content
+
+    def test_it_is_brought_up_to_date_with_everything_in_it(self, older: Path) -> None:
+        before = self.content(older)
+        assert len(before["journal"]) == 8
+        connection = connect_writer(older / DATABASE_NAME, busy_timeout_ms=0)
+        prepare(connection, path=older / DATABASE_NAME)
+        assert differences(connection) == ()
+        assert (connection.pragma("user_version"), tables(connection)) == (len(STEPS), TABLES)
+        connection.close()
+        assert self.content(older) == {**before, "packs": [], "rules": [], "postures": []}
+
+    def test_it_goes_on_being_written(self, older: Path) -> None:
+        ledger = open_ledger(older, series=1)
+        for transition in (stage(1), activate(1, before=None), admit(3, rules_version=1)):
+            ledger.record_now(transition)
+        assert ledger.rules_in_force() is not None
+        assert state_of(ledger, 2) is CallState.PENDING
+        ledger.close()
+        archive = open_archive(older)
+        assert list(archive.damage()) == []
+        archive.close()
+
+    def test_two_processes_may_bring_it_up_to_date(self, older: Path) -> None:
+        writers = [connect_writer(older / DATABASE_NAME, busy_timeout_ms=0) for _ in range(2)]
+        for writer in writers:
+            prepare(writer, path=older / DATABASE_NAME)
+            assert differences(writer) == ()
+        for writer in writers:
+            writer.close()
+
+    def test_a_reader_says_that_it_is_older(self, older: Path) -> None:
+        with pytest.raises(StoreError) as fault:
+            open_archive(older)
+        assert (fault.value.code, fault.value.details["version"]) == (Code.STORE_VERSION, 1)
+        assert "brings it up to date" in fault.value.hint
+
+    def test_one_that_only_says_it_is_older_is_refused(self, tmp_path: Path) -> None:
+        open_ledger(tmp_path / "home").close()
+        connection = connect_writer(tmp_path / "home" / DATABASE_NAME, busy_timeout_ms=0)
+        connection.pragma("user_version", 1)
+        assert refusal(connection, tmp_path) is Code.STORE_CORRUPT
+        connection.close()
+
+
+@pytest.mark.parametrize("opened", ["to be written", "to be read"])
+def test_a_newer_store_is_told_as_such(
+    connection: apsw.Connection, path: Path, opened: str
+) -> None:
+    prepare(connection, path=path)
+    connection.execute("CREATE TABLE newer (x)")
+    connection.pragma("user_version", len(STEPS) + 1)
+    with pytest.raises(StoreError) as fault:
+        (prepare if opened == "to be written" else require_tables)(connection, path=path)
+    assert fault.value.code is Code.STORE_VERSION
+
+
 @pytest.mark.parametrize("offset", [0, 20, 100])
 def test_a_corrupt_header_is_refused(path: Path, offset: int) -> None:
     connection = connect_writer(path, busy_timeout_ms=0)
@@ -162,6 +279,8 @@ def test_a_database_that_cannot_be_written_is_refused(file_mode: int, folder_mod
         ("CREATE TABLE more (x)", "table", "more"),
         ("ALTER TABLE calls ADD COLUMN more TEXT", "table", "calls"),
         ("CREATE VIEW more AS SELECT 1", "view", "more"),
+        ("DROP TABLE postures", "table", "postures"),
+        ("ALTER TABLE rules ADD COLUMN more TEXT", "table", "rules"),
     ],
 )
 def test_a_schema_that_is_not_as_it_was_made_is_refused(

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call in, the question that policy is asked about it out: typed facts, never raw arguments (I2).
+
+Each attribute of the Cedar context is kept as canonical JSON text of its own, so that a question is
+put together by joining, and two questions can be compared by what a policy would look at.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import orjson
+
+from palyra.core.canonical import canonicalize
+from palyra.core.facts import NO_FACTS
+from palyra.core.plan import SandboxPlan
+from palyra.core.policy_request import EntityUid, PolicyRequest
+from palyra.core.posture import Posture
+from palyra.core.principal import PrincipalKind
+from palyra.core.risk import risk_of
+from palyra.core.session import BudgetLeft
+from palyra.flow.policy.vocabulary import actions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from palyra.core.act import Act
+    from palyra.core.facts import Facts
+    from palyra.core.principal import Principal
+    from palyra.core.proposal import Proposal
+    from palyra.core.snapshot import ToolCallPolicySnapshot
+
+EXECUTE: Final = "tool.execute"
+WAIVE: Final = "approval.waive"
+_MOST_LONG: Final = (1 << 53) - 1
+"""Cedar's Long goes further, but canonical JSON does not."""
+_TYPES: Final = {
+    PrincipalKind.AGENT: "Agent",
+    PrincipalKind.OPERATOR: "Operator",
+    PrincipalKind.SERVICE: "Service",
+}
+_BOOLS: Final = {True: "true", False: "false"}
+_NO_PLAN: Final = SandboxPlan()
+_UNLIMITED: Final = BudgetLeft(run=1, session=1, agent_hour=1)
+_budgets: Final = msgspec.json.Decoder(BudgetLeft)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inquiry:
+    """One question, ready to be put; ``attributes`` are in the order of their names."""
+
+    principal: EntityUid
+    roles: tuple[str, ...]
+    action: str
+    resource: EntityUid
+    groups: tuple[EntityUid, ...]
+    attributes: Mapping[str, str]
+    left: BudgetLeft
+
+    @cached_property
+    def context_json(self) -> str:
+        """The context as canonical JSON."""
+        fields = [f'"{name}":{text}' for name, text in self.attributes.items()]
+        return "{" + ",".join(fields) + "}"
+
+    def shown(self, names: Iterable[str]) -> str:
+        """Return the context of some attributes alone, those that there are."""
+        seen = self.attributes
+        fields = [f'"{name}":{seen[name]}' for name in names if name in seen]
+        return "{" + ",".join(fields) + "}"
+
+    def supposing(self, **attributes: bool) -> Inquiry:
+        """Return the question with some attributes otherwise."""
+        changed = {name: _BOOLS[value] for name, value in attributes.items()}
+        return replace(self, attributes={**self.attributes, **changed})
+
+    def is_true(self, name: str) -> bool:
+        """Say whether an attribute is ``true``."""
+        return self.attributes.get(name) == "true"
+
+    @property
+    def request(self) -> PolicyRequest:
+        """The question as it is journaled."""
+        return PolicyRequest(
+            principal=self.principal,
+            roles=self.roles,
+            action=self.action,
+            resource=self.resource,
+            groups=self.groups,
+            context=msgspec.Raw(self.context_json.encode()),
+        )
+
+
+def inquiry_of(request: PolicyRequest) -> Inquiry:
+    """Take up a journaled question again, exactly as it was put.
+
+    Raises:
+        ValueError: its context is not the JSON object that it should be.
+    """
+    context = orjson.loads(bytes(request.context))
+    if not isinstance(context, dict):
+        raise ValueError("the context is not an object")  # noqa: TRY004 - of data, not of a type
+    attributes = {name: canonicalize(context[name]).decode() for name in sorted(context)}
+    try:
+        left = _budgets.decode(attributes.get("budget", ""))
+    except msgspec.MsgspecError as error:
+        raise ValueError("the context has no budget") from error
+    return Inquiry(
+        principal=request.principal,
+        roles=request.roles,
+        action=request.action,
+        resource=request.resource,
+        groups=request.groups,
+        attributes=attributes,
+        left=left,
+    )
+
+
+class Inquiries:
+    """Asks for one configuration."""
+
+    def __init__(
+        self,
+        snapshot: ToolCallPolicySnapshot,
+        *,
+        assurance: str,
+        administrators: frozenset[Principal],
+    ) -> None:
+        self._tools = frozenset(snapshot.allowed_tools)
+        self._principals = frozenset(snapshot.allowed_principals)
+        self._channels = frozenset(snapshot.allowed_channels)
+        self._allow_sensitive = _BOOLS[snapshot.allow_sensitive_tools]
+        self._assurance = _text(assurance)
+        self._administrators = administrators
+
+    def about_call(
+        self, proposal: Proposal, *, left: BudgetLeft, posture: Posture, now_ms: int
+    ) -> Inquiry:
+        """Return the question about one proposed call.
+
+        Raises:
+            ValueError: a number is beyond what policies can compare.
+        """
+        principal, facts = proposal.principal, proposal.facts
+        is_operator = principal.kind is PrincipalKind.OPERATOR
+        attributes = {
+            "allow_sensitive_tools": self._allow_sensitive,
+            "approved": "false",
+            "assurance": self._assurance,
+            "budget": _budget(left),
+            "capabilities": _capabilities(proposal.capabilities),
+            "channel": _text(proposal.channel),
+            "depth": str(proposal.depth),
+            "duration_ms": _long(facts.duration_ms),
+            "files": "",
+            "initiated": _BOOLS[is_operator and proposal.depth == 0],
+            "is_allowlisted_skill": "false",
+            "is_allowlisted_tool": _BOOLS[proposal.tool in self._tools],
+            "is_channel_allowed": self._is_allowed(proposal.channel, self._channels),
+            "is_complete": _BOOLS[facts.left_out == 0],
+            "is_principal_allowed": self._is_allowed(str(principal), self._principals),
+            "is_sensitive_action": _BOOLS[proposal.is_sensitive],
+            "lifts_ceiling": "false",
+            "network": "",
+            "plan": _plan(proposal.plan),
+            "posture": f'"{posture}"',
+            "process": "",
+            "risk": f'"{risk_of(proposal.capabilities, facts)}"',
+            "run": f'"{proposal.run_id}"',
+            "session": f'"{proposal.session_id}"',
+            "size_bytes": _long(facts.size_bytes),
+            "time": _time(now_ms),
+            "tool_version": f'"{proposal.tool_version}"',
+        }
+        workspace = proposal.workspace.name if proposal.workspace is not None else None
+        _add_facts(attributes, facts, workspace=workspace)
+        return Inquiry(
+            principal=uid_of(principal),
+            roles=self.roles_of(principal),
+            action=EXECUTE,
+            resource=EntityUid("Tool", proposal.tool),
+            groups=groups_of(proposal.tool, proposal.capabilities),
+            attributes=attributes,
+            left=left,
+        )
+
+    def about_act(self, act: Act) -> Inquiry:
+        """Return the question about a management action."""
+        principal = act.credential.principal
+        attributes = {
+            "allow_sensitive_tools": self._allow_sensitive,
+            "approved": "false",
+            "assurance": self._assurance,
+            "budget": _budget(_UNLIMITED),
+            "capabilities": "[]",
+            "channel": _text(act.channel),
+            "depth": "0",
+            "duration_ms": "0",
+            "initiated": _BOOLS[principal.kind is PrincipalKind.OPERATOR],
+            "is_allowlisted_skill": "false",
+            "is_allowlisted_tool": "false",
+            "is_channel_allowed": self._is_allowed(act.channel, self._channels),
+            "is_complete": "true",
+            "is_principal_allowed": self._is_allowed(str(principal), self._principals),
+            "is_sensitive_action": _BOOLS["sensitive" in actions().get(act.action, ())],
+            "lifts_ceiling": _BOOLS[act.lifts_ceiling],
+            "plan": _plan(_NO_PLAN),
+            "posture": f'"{Posture.ALWAYS_ALLOW}"',
+            "risk": f'"{risk_of((), NO_FACTS)}"',
+            "run": '""',
+            "session": '""',
+            "size_bytes": "0",
+            "time": _time(act.at_ms),
+            "tool_version": '""',
+        }
+        return Inquiry(
+            principal=uid_of(principal),
+            roles=self.roles_of(principal),
+            action=act.action,
+            resource=act.resource,
+            groups=(),
+            attributes=attributes,
+            left=_UNLIMITED,
+        )
+
+    def roles_of(self, principal: Principal) -> tuple[str, ...]:
+        """Return the roles that somebody has by who they are."""
+        return ("administrator",) if principal in self._administrators else ()
+
+    @staticmethod
+    def _is_allowed(name: str, allowed: frozenset[str]) -> str:
+        return _BOOLS[not allowed or name in allowed]
+
+
+@lru_cache(maxsize=1024)
+def groups_of(tool: str, capabilities: tuple[str, ...]) -> tuple[EntityUid, ...]:
+    """Return what a tool is in by its name and powers: ``a.b.c`` is in ``a`` and ``a.b``."""
+    words = tool.split(".")
+    prefixes = [".".join(words[:count]) for count in range(1, len(words))]
+    return (
+        *(EntityUid("ToolGroup", prefix) for prefix in prefixes),
+        *(EntityUid("Capability", capability) for capability in capabilities),
+    )
+
+
+def common_folder(paths: Iterable[str]) -> str:
+    """Return the deepest folder that holds all ``paths``; ``""`` where only the workspace does."""
+    folders = {posixpath.dirname(path) for path in paths}
+    if not folders or any(_is_odd(folder) for folder in folders):
+        return ""
+    return posixpath.commonpath(folders)
+
+
+def _is_odd(folder: str) -> bool:
+    """Say whether a folder is not what its text suggests; the executor refuses such paths."""
+    return folder != "" and not all(word.strip(".") for word in folder.split("/"))
+
+
+def _add_facts(attributes: dict[str, str], facts: Facts, *, workspace: str | None) -> None:
+    """Fill in the records that the facts give, and take out the others."""
+    if workspace is None and not (facts.reads or facts.writes or facts.outside or facts.protected):
+        del attributes["files"]
+    else:
+        attributes["files"] = _files(facts, workspace or facts.workspace or "")
+    if facts.executable or facts.argv:
+        attributes["process"] = _process(facts)
+    else:
+        del attributes["process"]
+    if facts.hosts or facts.ports or facts.methods:
+        attributes["network"] = (
+            f'{{"hosts":{_texts(facts.hosts)},"methods":{_texts(facts.methods)},'
+            f'"ports":{_longs(facts.ports)}}}'
+        )
+    else:
+        del attributes["network"]
+
+
+def _files(facts: Facts, workspace: str) -> str:
+    is_whole = facts.left_out == 0
+    return (
+        f'{{"outside":{_texts(facts.outside)},"protected":{_texts(facts.protected)},'
+        f'"reads":{_texts(facts.reads)},'
+        f'"reads_under":{_text(common_folder(facts.reads) if is_whole else "")},'
+        f'"workspace":{_text(workspace)},"writes":{_texts(facts.writes)},'
+        f'"writes_under":{_text(common_folder(facts.writes) if is_whole else "")}}}'
+    )
+
+
+def _process(facts: Facts) -> str:
+    return (
+        f'{{"argv":{_texts(facts.argv)},"command":{_text(shlex.join(facts.argv))},'
+        f'"executable":{_text(facts.executable)},'
+        f'"program":{_text(posixpath.basename(facts.executable))}}}'
+    )
+
+
+def _budget(left: BudgetLeft) -> str:
+    return f'{{"agent_hour":{left.agent_hour},"run":{left.run},"session":{left.session}}}'
+
+
+def _time(now_ms: int) -> str:
+    minutes = now_ms // 60_000
+    return (
+        f'{{"hour":{minutes // 60 % 24},"minute":{minutes % 60},"unix_ms":{now_ms},'
+        f'"weekday":{(minutes // 1440 + 3) % 7 + 1}}}'
+    )
+
+
+@lru_cache(maxsize=1024)
+def _plan(plan: SandboxPlan) -> str:
+    return (
+        f'{{"egress":{_texts(plan.egress)},"secrets":{_texts(plan.secrets)},'
+        f'"tier":"{plan.tier}","writes":{_texts(plan.writes)}}}'
+    )
+
+
+@lru_cache(maxsize=256)
+def _capabilities(capabilities: tuple[str, ...]) -> str:
+    return _texts(capabilities)
+
+
+def uid_of(principal: Principal) -> EntityUid:
+    """Return the entity that stands for a principal."""
+    return EntityUid(_TYPES[principal.kind], principal.name)
+
+
+def _text(text: str) -> str:
+    return orjson.dumps(text).decode()
+
+
+def _texts(texts: Iterable[str]) -> str:
+    return orjson.dumps(sorted(set(texts))).decode()
+
+
+def _long(number: int) -> str:
+    if not -_MOST_LONG <= number <= _MOST_LONG:
+        raise ValueError("a number is beyond 2^53 - 1")
+    return str(number)
+
+
+def _longs(numbers: Iterable[int]) -> str:
+    return f"[{','.join(_long(number) for number in sorted(set(numbers)))}]"
