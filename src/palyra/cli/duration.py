@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations as people type them in, milliseconds out: ``500ms``, ``10s``, ``2m``, plain seconds."""
+"""Durations as people type them in, milliseconds out: ``500ms``, ``10s``, ``2m``, ``7d``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-_FORM = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)?", re.ASCII)
-_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_FORM = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)?", re.ASCII)
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Duration(click.ParamType[int]):
-    """A duration of at least one millisecond."""
+    """A duration of at least one millisecond; a plain number is seconds."""
 
     name = "duration"
 

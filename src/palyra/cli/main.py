@@ -28,6 +28,14 @@ NOUNS = {
         module="palyra.cli.journal",
         summary="Read, verify or export the log of everything decisive.",
     ),
+    "policy": Noun(
+        module="palyra.cli.policy",
+        summary="Show, check, change or explain the policies in force.",
+    ),
+    "posture": Noun(
+        module="palyra.cli.posture",
+        summary="Disable single tools, or be asked about them each time.",
+    ),
     "tools": Noun(
         module="palyra.cli.tools", summary="Show which tools there are and who may call."
     ),

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from palyra.cli.frame import Frame
+    from palyra.core.ports import RulesStore
     from palyra.daemon.embedded import EmbeddedGate
     from palyra.daemon.settings import Loaded
+    from palyra.flow.policy.engine import CedarPolicy
     from palyra.store.sqlite.ledger import Archive
 
 Told = TypeVar("Told")
@@ -70,6 +72,30 @@ def opened_archive(frame: Frame) -> Iterator[Archive]:
         yield archive
     finally:
         archive.close()
+
+
+@contextmanager
+def opened_engine(frame: Frame) -> Iterator[CedarPolicy]:
+    """Open the policy engine for looking only: nothing is created or recorded."""
+    from palyra.daemon.rules_reading import reading_engine
+
+    with reading_engine(_store_home(frame), loaded_settings(frame).settings) as engine:
+        yield engine
+
+
+@contextmanager
+def opened_rules(frame: Frame) -> Iterator[RulesStore]:
+    """Open policies and postures for looking only; before the first start, those it would set."""
+    from palyra.store.sqlite.ledger import DATABASE_NAME
+
+    if (_store_home(frame) / DATABASE_NAME).exists():
+        with opened_archive(frame) as archive:
+            if archive.rules_in_force() is not None:
+                yield archive
+                return
+    from palyra.daemon.rules_reading import PackagedRules  # which takes in the whole gate
+
+    yield PackagedRules()
 
 
 def through_gate(frame: Frame, act: Callable[[EmbeddedGate], Awaitable[Told]]) -> Told:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palyra.cli.frame import Frame, Group
-from palyra.cli.opening import loaded_settings
+from palyra.cli.opening import opened_engine
 from palyra.cli.output import Reply, Table, pretty_json
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ def list_tools(frame: Frame, *, agent: str | None) -> Reply:
     from palyra.tools.built_in import built_in_catalogue
 
     caller = _caller(agent)
-    settings = loaded_settings(frame).settings
-    told = [
-        (manifest, verdict_on(manifest, caller=caller, settings=settings))
-        for manifest in built_in_catalogue()
-    ]
+    with opened_engine(frame) as engine:
+        told = [
+            (manifest, verdict_on(manifest, caller=caller, engine=engine))
+            for manifest in built_in_catalogue()
+        ]
     return Reply(
         document={
             "caller": str(caller.principal),
@@ -81,7 +81,8 @@ def show_tool(frame: Frame, *, tool: str, agent: str | None) -> Reply:
             Code.TOOL_UNKNOWN, hint=f"did you mean {nearest}?" if nearest is not None else ""
         )
     caller = _caller(agent)
-    decision = verdict_on(manifest, caller=caller, settings=loaded_settings(frame).settings)
+    with opened_engine(frame) as engine:
+        decision = verdict_on(manifest, caller=caller, engine=engine)
     lines = [
         f"{manifest.name} {manifest.version}: {manifest.description}",
         f"  for {caller.principal}: {_VERDICTS[decision.verdict.wire]}, {decision.reason}",

@@ -53,6 +53,8 @@ def _words(story: Story) -> list[str]:
     lines.append(_step(story.at_ms, story.entry, f"decided: {verdict}, {line(decision.reason)}"))
     lines.append(f"    by policy {', '.join(map(line, decision.policies)) or 'none'}")
     lines.append(f"    code {line(decision.code)}")
+    if decision.verdict != "allow":
+        lines.append(f"    more: palyra policy explain {story.call_id}")
     lines += _approved(story)
     if story.launched is not None:
         launched = story.launched

@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 import logging
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from palyra.cli.frame import Frame
-from palyra.cli.opening import known_home, loaded_settings, opened_archive, through_gate
+from palyra.cli.opening import (
+    known_home,
+    loaded_settings,
+    opened_archive,
+    opened_rules,
+    through_gate,
+)
 from palyra.cli.output import Output
 from palyra.core.errors import Code, ConfigError, StoreError
+from palyra.core.ports import RulesInForce
 from palyra.daemon.embedded import EmbeddedGate
+from palyra.daemon.rules_reading import PackagedRules
+from palyra.flow.policy.presets import packaged_pack
+from palyra.store.sqlite.ledger import DATABASE_NAME, Archive
 from tests.support.command_line import CommandLine
 
 
@@ -34,6 +45,28 @@ def test_reading_creates_nothing(frame: Frame, palyra: CommandLine) -> None:
         pass
     assert caught.value.code is Code.STORE_UNREACHABLE
     assert not palyra.home.exists()
+
+
+def test_the_rules_before_and_after_the_first_start(frame: Frame, palyra: CommandLine) -> None:
+    with opened_rules(frame) as before:
+        digest = packaged_pack().digest
+        assert before.rules_in_force() == RulesInForce(version=1, policy_digest=digest)
+    assert not palyra.home.exists()
+    through_gate(frame, size)
+    with opened_rules(frame) as store:
+        assert isinstance(store, Archive)
+        assert store.rules_in_force() == RulesInForce(version=1, policy_digest=digest)
+        assert isinstance(before, PackagedRules)
+
+
+def test_a_store_in_which_nothing_is_in_force_yet(frame: Frame, palyra: CommandLine) -> None:
+    through_gate(frame, size)
+    database = sqlite3.connect(palyra.home / DATABASE_NAME)
+    database.execute("DELETE FROM rules")
+    database.commit()
+    database.close()
+    with opened_rules(frame) as store:
+        assert isinstance(store, PackagedRules)
 
 
 def test_the_named_configuration_counts(frame: Frame) -> None:

@@ -33,7 +33,7 @@ def test_for_people(palyra: CommandLine) -> None:
     assert listed.startswith("TOOL ")
     assert "palyra.fs.write        asks a human  filesystem_write " in listed
     shown = palyra("tools", "show", "palyra.fs.write", "--agent", "demo").out
-    assert "  for agent:demo: asks a human, the tool has a sensitive capability" in shown
+    assert "  for agent:demo: asks a human, the call is sensitive" in shown
     assert "  hint: an operator can run it themselves" in shown
     assert '"if_exists": {' in shown
     assert "\n  hint: " not in palyra("tools", "show", "palyra.echo").out

@@ -37,7 +37,7 @@ def test_an_allowed_call(palyra: CommandLine) -> None:
     assert lines[2] == "    request id r"
     assert lines[4] == '    arguments {"text":"hi"}'
     assert "decided: allowed, the tool is allowlisted" in lines[5]
-    assert lines[6] == "    by policy palyra.allowlist.no-sensitive-capability"
+    assert lines[6] == "    by policy palyra.allowlisted-tools"
     assert lines[8].endswith("] launched by builtin, permitted by allow")
     assert "] ended: succeeded after " in lines[9]
     assert "what would change" not in lines[-1]
@@ -48,6 +48,7 @@ def test_a_call_that_nobody_agreed_to(palyra: CommandLine, workspace: None) -> N
     call_id = call(palyra, "palyra.fs.write", '{"path":"a","content":"b"}', "--agent", "demo")
     spoken = palyra("why", call_id).out
     assert "decided: a human must agree, " in spoken
+    assert f"\n    more: palyra policy explain {call_id}\n" in spoken
     assert "  asked: nobody; the answer was no (approval.no_operator)\n" in spoken
     assert spoken.endswith(
         "what would change the answer: an operator can run it themselves: 'palyra call' without"
