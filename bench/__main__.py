@@ -11,7 +11,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import canonical_json, command_start, gated_echo, journal_append
+from bench import (
+    canonical_json,
+    command_start,
+    gated_echo,
+    journal_append,
+    policy_activation,
+    policy_decide,
+    policy_growth,
+)
 from bench.harness import Experiment, UnknownNameError, choose, run, table, write_report
 
 if TYPE_CHECKING:
@@ -22,6 +30,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *journal_append.EXPERIMENTS,
     *command_start.EXPERIMENTS,
     *canonical_json.EXPERIMENTS,
+    *policy_decide.EXPERIMENTS,
+    *policy_growth.EXPERIMENTS,
+    *policy_activation.EXPERIMENTS,
 )
 FOLDER = Path(__file__).resolve().parent
 REPORT = FOLDER / "report.json"
