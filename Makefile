@@ -105,7 +105,7 @@ COMPILE = compile --quiet --universal --python-version 3.11 --generate-hashes \
 
 .PHONY: generate
 generate: setup ## Write the reference pages anew from the code
-	@for page in cli_reference error_codes settings_reference; do \
+	@for page in cli_reference error_codes policy_reference settings_reference; do \
 		$(BIN)/python -m scripts.generate_$$page; done
 
 .PHONY: lock
