@@ -29,7 +29,7 @@ from bench.policy_scene import (
 )
 from palyra.core.decision import Verdict
 from palyra.core.pack import read_pack
-from palyra.daemon.staging import POLICIES_NAME
+from palyra.daemon.home import POLICIES_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 import cedarpy
+import msgspec
 import pytest
 
 from palyra.core.capability import Capability
 from palyra.core.errors import Code, NotPermittedError
 from palyra.core.events import PolicyActivated
 from palyra.core.facts import Facts
+from palyra.core.ids import CallId
 from palyra.core.posture import Posture, PostureScope, PostureSetting
 from palyra.core.transitions import ActivatePack
 from palyra.daemon.local_identity import local_operator
 from palyra.flow.policy.members import read_members
+from palyra.flow.policy.replay import is_reproduced, last_decision
+from palyra.flow.policy.rules import Rules
 from palyra.flow.seal.rule_scribe import staging
 from palyra.store.sqlite.ledger import DATABASE_NAME
 from palyra.tools.function import tool
 from tests.support.policies import pack_of
+from tests.support.samples import APPROVAL
 from tests.support.simulator import AGENT_CREDENTIAL, GateSimulator, refusal_of
 
 if TYPE_CHECKING:
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from palyra.core.decision import Decision
     from palyra.core.pack import Pack
     from palyra.core.proposal import Proposal
+    from palyra.core.result import CallResult
 
 OWNER = local_operator()
 ADA = AGENT_CREDENTIAL.principal.name
@@ -139,7 +145,7 @@ async def test_numbers_at_the_edge_are_compared_as_they_are(tmp_path: Path, size
 
 
 @pytest.mark.invariant("I2")
-async def test_more_paths_than_policy_sees_are_asked_about(tmp_path: Path) -> None:
+async def test_more_paths_than_policy_sees_are_refused(tmp_path: Path) -> None:
     rule = own(
         "forbid (principal, action, resource) when { context has files &&"
         ' context.files.writes.contains("zz") };'
@@ -150,7 +156,7 @@ async def test_more_paths_than_policy_sees_are_asked_about(tmp_path: Path) -> No
         seen = await simulator.call("test.touch", {"paths": ["zz"], "size": 0})
         assert seen.decision.verdict == "deny"
         unseen = await simulator.call("test.touch", {"paths": hidden, "size": 0}, wait=False)
-        assert (unseen.state, unseen.decision.code) == ("pending", "facts.incomplete")
+        assert refusal_of(unseen) == ("denied", "facts.incomplete")
 
 
 @pytest.mark.invariant("I1")
@@ -294,3 +300,57 @@ async def test_a_launch_decided_by_older_rules_does_not_happen(tmp_path: Path) -
         assert "call.launched" not in one.kinds(about=str(refused.call_id))
         assert refusal_of(await one.call()) == ("denied", "policy.forbidden")
         assert one.verified().ok
+
+
+@pytest.mark.invariant("I4")
+async def test_an_answer_does_not_cover_a_question_that_came_later(tmp_path: Path) -> None:
+    later = own(
+        'forbid (principal, action, resource == Tool::"test.dangerous")'
+        " unless { context.approved };",
+        "own.cfo",
+    )
+    async with GateSimulator(tmp_path / "home", tools=(dangerous,)) as simulator:
+        pending = await simulator.call("test.dangerous", wait=False)
+        await activate(simulator, pack_of(later))
+        result = await _answered(simulator, str(pending.call_id))
+        assert result.state == "denied"
+        assert result.approval is not None
+        assert result.approval.code == "policy.stricter"
+        assert "own.cfo" in str(result.approval.reason)
+        assert simulator.verified().ok
+
+
+@pytest.mark.invariant("I8")
+async def test_what_was_decided_once_the_answer_came_is_journaled_as_it_was_asked(
+    tmp_path: Path,
+) -> None:
+    rule = own('permit (principal, action == Action::"approval.waive", resource);')
+    async with GateSimulator(tmp_path / "home", tools=(dangerous,)) as simulator:
+        pending = await simulator.call("test.dangerous", wait=False)
+        await activate(simulator, pack_of(rule))
+        result = await _answered(simulator, str(pending.call_id))
+        assert (result.state, result.decision.code) == ("succeeded", "policy.waived")
+        (again,) = simulator.bodies("call.redecided")
+        assert again["decision"]["policy_digest"] == pack_of(rule).digest
+        assert again["decision"]["policies"] == ["own", "palyra.allowlisted-tools"]
+        entries = simulator.composition.ledger.of_subject(str(pending.call_id))
+        counted = last_decision(entries)
+        assert counted is not None
+        assert counted.code == "policy.waived"
+        assert is_reproduced(counted, Rules(pack_of(rule)))
+        assert simulator.verified().ok
+
+
+async def _answered(simulator: GateSimulator, call_id: str) -> CallResult:
+    """Have the one question answered with yes, and go on with its call."""
+    (question,) = simulator.reviewer.questions.values()
+    proposal = question.proposal
+    question.answer.set_result(
+        msgspec.structs.replace(
+            APPROVAL,
+            approval_id=question.approval_id,
+            call_digest=proposal.call_digest,
+            plan_digest=proposal.plan_digest,
+        )
+    )
+    return await simulator.gate.resume(CallId(call_id), credential=AGENT_CREDENTIAL)

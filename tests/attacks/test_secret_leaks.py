@@ -14,6 +14,7 @@ from palyra.core.canonical import canonicalize
 from palyra.core.decision import Verdict
 from palyra.core.digest import call_digest
 from palyra.core.errors import PalyraError
+from palyra.core.facts import Facts
 from palyra.core.ids import CallId
 from palyra.tools.function import FunctionTool, tool
 from palyra.tools.secrets import Secret
@@ -28,6 +29,7 @@ from tests.support.simulator import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 NEEDLE = "s3cr3t-n33dle"
@@ -264,3 +266,26 @@ async def test_a_conflict_does_not_repeat_the_secret(tmp_path: Path) -> None:
         error = caught.value
         assert NEEDLE not in f"{error!r} {error} {error.hint} {dict(error.details)}"
         assert NEEDLE.encode() not in simulator.stored_bytes()
+
+
+@pytest.mark.invariant("I11")
+async def test_a_tool_that_draws_facts_from_a_secret_shows_policy_only_a_commitment(
+    tmp_path: Path,
+) -> None:
+    def careless(arguments: Mapping[str, Any]) -> Facts:
+        return Facts(hosts=(arguments["password"],), argv=("login", arguments["password"]))
+
+    @tool(name="test.careless", facts=careless)
+    async def log_in(password: Annotated[str, Secret()]) -> str:
+        """Log in somewhere."""
+        return f"{len(password)}"
+
+    async with GateSimulator(tmp_path / "home", tools=(log_in,)) as simulator:
+        result = await simulator.call("test.careless", {"password": NEEDLE})
+        assert output_of(result) == str(len(NEEDLE))
+        (decided,) = simulator.bodies("call.decided")
+        (host,) = decided["request"]["context"]["network"]["hosts"]
+        assert host.startswith("commitment:")
+        assert decided["facts"]["argv"] == ["login", host]
+        assert NEEDLE.encode() not in simulator.stored_bytes()
+        assert NEEDLE.encode() not in told(result)

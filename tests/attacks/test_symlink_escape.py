@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent plants a symbolic link and asks a file tool to go through it."""
+"""A symbolic link leads out of the workspace, or around a rule; a file tool is asked to follow."""
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from palyra import Gate
 from palyra.core.errors import Code, ToolError
-from tests.support.workspaces import tree, use
+from palyra.flow.sandbox.beneath import Symlinks, components_of, open_root
+from palyra.flow.sandbox.reading import read_whole
+from tests.support.policies import pack_of
+from tests.support.simulator import failure_of, output_of, refusal_of
+from tests.support.workspaces import tree, use, workspace_at
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
 SECRET = "secret of the host"
 
@@ -58,10 +69,9 @@ async def test_no_link_leads_out(name: str, root: Path, outside: Path) -> None:
         assert SECRET in (root / path).read_text()  # what a tool that just opens it would read
     before = tree(outside)
 
-    codes = {Code.FS_SYMLINK, Code.FS_OUTSIDE}
-    assert (await refused("read", root, path=path)).code in codes
-    assert (await refused("list", root, path=path)).code in codes
-    assert (await refused("search", root, path=path, text="secret")).code in codes
+    assert (await refused("read", root, path=path)).code is Code.FS_SYMLINK
+    assert (await refused("list", root, path=path)).code is Code.FS_SYMLINK
+    assert (await refused("search", root, path=path, text="secret")).code is Code.FS_SYMLINK
     for if_exists in ("fail", "overwrite"):
         written = await refused("write", root, path=path, content="x", if_exists=if_exists)
         assert written.code is Code.FS_SYMLINK
@@ -108,7 +118,7 @@ async def test_dangling_and_circular_links_are_refused_and_create_nothing(
         assert code is Code.FS_SYMLINK
     patch = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
     assert (await refused("apply_patch", root, patch=patch)).code is Code.FS_SYMLINK
-    await refused("read", root, path=path)
+    assert (await refused("read", root, path=path)).code is Code.FS_SYMLINK
     assert tree(root.parent) == before
 
 
@@ -118,3 +128,104 @@ async def test_a_deletion_does_not_reach_through_a_link(root: Path, outside: Pat
         patch = f"--- a/{path}\n+++ /dev/null\n@@ -1 +0,0 @@\n-{SECRET}\n"
         assert (await refused("apply_patch", root, patch=patch)).code is Code.FS_SYMLINK
     assert tree(outside) == {"secret": f"{SECRET}\n"}
+
+
+NO_SECRETS = """
+@id("no.secrets") @reason("agents leave the secrets alone")
+forbid (principal is Agent, action == Action::"tool.execute", resource)
+when {
+  context has files &&
+  (context.files.reads_under == "secrets" || context.files.reads_under like "secrets/*")
+};
+"""
+ONLY_DOCS = """
+@id("only.docs") @reason("agents read below docs only")
+forbid (
+  principal is Agent,
+  action == Action::"tool.execute",
+  resource in Capability::"filesystem_read"
+)
+unless {
+  context has files && context.files.workspace == "work" &&
+  (context.files.reads_under == "docs" || context.files.reads_under like "docs/*")
+};
+"""
+LINKS = {
+    "docs/readme.md": "../secrets/key.txt",
+    "docs/more": "../secrets",
+    "chain": "docs/readme.md",
+}
+AROUND = [
+    ("read", {"path": "docs/readme.md"}),
+    ("read", {"path": "docs/more/key.txt"}),
+    ("read", {"path": "chain"}),
+    ("list", {"path": "docs/more"}),
+    ("search", {"path": "docs/more", "text": "secret"}),
+]
+STRAIGHT = [
+    ("read", {"path": "secrets/key.txt"}),
+    ("list", {"path": "secrets"}),
+    ("list", {"path": "secrets/old"}),
+    ("search", {"path": "secrets", "text": "secret"}),
+]
+
+
+@pytest.fixture
+async def guarded(root: Path, outside: Path) -> AsyncIterator[Gate]:
+    """Open a gate whose policies forbid agents a folder that links in the workspace lead to."""
+    (root / "docs").mkdir()
+    (root / "secrets" / "old").mkdir(parents=True)
+    (root / "secrets" / "key.txt").write_text(SECRET)
+    plant(root, outside, LINKS)
+    async with Gate.open(environ={"PALYRA_HOME": str(root.parent / "state")}) as gate:
+        await gate.add_workspace(root)
+        await put_into_force(gate, NO_SECRETS)
+        yield gate
+
+
+async def put_into_force(gate: Gate, policies: str) -> None:
+    pack = pack_of(policies)
+    await gate.stage_policies(pack)
+    await gate.activate_policies(pack.digest, reason="for the test")
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize(("tool", "arguments"), AROUND)
+async def test_no_link_within_leads_around_a_rule(
+    guarded: Gate, root: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    assert set(LINKS) <= set(tree(root))
+    if tool == "read":  # what a tool that only keeps below the workspace would read
+        components = components_of(arguments["path"])
+        with open_root(workspace_at(root)) as opened:
+            read = read_whole(opened, components, symlinks=Symlinks.WITHIN, limit_bytes=100)
+        assert read.content == SECRET.encode()
+    result = await guarded.call(f"palyra.fs.{tool}", arguments, agent="demo")
+    assert result.decision.verdict == "allow"  # policy sees the spelling, so it is no help
+    assert failure_of(result) == ("failed", "fs.symlink")
+    assert SECRET not in str(result)
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize(("tool", "arguments"), STRAIGHT)
+async def test_a_rule_about_a_folder_holds_for_tools_that_go_through_it(
+    guarded: Gate, tool: str, arguments: dict[str, Any]
+) -> None:
+    assert output_of(await guarded.call(f"palyra.fs.{tool}", arguments, agent=None))
+    result = await guarded.call(f"palyra.fs.{tool}", arguments, agent="demo")
+    assert refusal_of(result) == ("denied", "policy.forbidden")
+    assert result.decision.policies == ("no.secrets",)
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize("arguments", [{"text": SECRET}, {"text": SECRET, "path": "."}])
+async def test_a_search_from_above_is_seen_by_a_rule_that_says_what_is_allowed(
+    guarded: Gate, arguments: dict[str, Any]
+) -> None:
+    above = await guarded.call("palyra.fs.search", arguments, agent="demo")
+    assert output_of(above)["matches"]  # a rule that lists what is bad does not see it
+    await put_into_force(guarded, ONLY_DOCS)
+    refused = await guarded.call("palyra.fs.search", arguments, agent="demo")
+    assert refused.decision.policies == ("only.docs",)
+    below = {**arguments, "path": "docs"}
+    assert output_of(await guarded.call("palyra.fs.search", below, agent="demo"))

@@ -2,8 +2,8 @@
 """Console blocks of Markdown documents: read out, run for real in one shell, and compared.
 
 A block begins with three backticks and ``console``. A line ``$ command`` is a command, what follows
-is its output with errors, and ``[exit N]`` its exit code if that is not zero. Identifiers match any
-identifier; everything else must be what it says.
+is its output with errors, and ``[exit N]`` its exit code if that is not zero. Identifiers, times
+and digests match any of their kind; everything else must be what it says.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 _ULID = re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b")
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_TIME = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_DIGEST = re.compile(r"(?<!\")\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{12}(?:[0-9a-f]{52})?\b")
+_FILE = re.compile(
+    r"^```(?:python|cedar|toml)\n((?:#|//) (\w+\.(?:py|cedar|toml))\n.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +51,11 @@ def steps_in(document: str) -> list[Step]:
 
 
 def files_in(document: str) -> dict[str, str]:
-    """Return the Python files a document shows: blocks whose first line is ``# name.py``."""
-    return dict(_FILE.findall(document))
+    """Return the files a document shows: blocks whose first line is ``# name.py`` or the like.
+
+    That line is part of the file, as it is for whoever copies the block.
+    """
+    return {name: text for text, name in _FILE.findall(document)}
 
 
 def run(steps: list[Step], *, folder: Path) -> list[Step]:
@@ -80,4 +88,5 @@ def run(steps: list[Step], *, folder: Path) -> list[Step]:
 def comparable(step: Step, *, folder: Path) -> Step:
     """Return the step with identifiers and the place it ran in made equal everywhere."""
     output = _ULID.sub("<ULID>", step.output.replace(str(folder), "/home"))
+    output = _DIGEST.sub("<DIGEST>", _TIME.sub("<TIME>", output))
     return Step(command=step.command, output=output.rstrip("\n"), status=step.status)

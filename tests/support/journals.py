@@ -16,6 +16,7 @@ import orjson
 from palyra.core.approval import Rejection
 from palyra.core.chain import GENESIS, leaf_hash, link_hash
 from palyra.core.errors import Code, NotPermittedError
+from palyra.core.pack import Members
 from palyra.core.posture import Posture, PostureScope, PostureSetting
 from palyra.core.proposal import CallRequest
 from palyra.daemon.compose import Composition, compose
@@ -173,11 +174,14 @@ async def _use_workspaces(process: _Process, folder: Path) -> None:
     await process.call(run, "palyra.fs.apply_patch", patch, credential=OPERATOR_CREDENTIAL)
 
 
+_KEEPERS = Members(roles={"keeper": ("agent:ada",)})
+
+
 async def _change_rules(process: _Process) -> None:
     """Activate other policies and set postures, so that both are there, replaced and removed."""
     operations, owner = process.composition.operations, local_operator()
     boxed = packaged_pack("boxed")
-    for pack in (boxed, msgspec.structs.replace(boxed, preset="draft")):
+    for pack in (boxed, msgspec.structs.replace(boxed, members=_KEEPERS)):
         await operations.stage_pack(pack, credential=owner)
     await operations.activate_pack(boxed.digest, credential=owner, reason="to try them")
     asks = PostureSetting(

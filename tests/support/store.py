@@ -16,6 +16,7 @@ from palyra.core.events import (
     CallEnded,
     CallInterrupted,
     CallLaunched,
+    CallRedecided,
     EffectPlanned,
     FloodSuppressed,
     PlannedChange,
@@ -240,7 +241,15 @@ def admit_under(rules: RulesInForce | None, number: int) -> Admit:
 
 
 def launch(number: int, *, rules_version: int = 0) -> Launch:
-    return Launch(call_id=call_id(number), rules_version=rules_version, events=(launched(number),))
+    return Launch(
+        call_id=call_id(number),
+        rules_version=rules_version,
+        events=(redecided(number), launched(number)),
+    )
+
+
+def redecided(number: int) -> CallRedecided:
+    return CallRedecided(call_id=call_id(number), request=None, decision=DECISION_RECORD)
 
 
 def plan(number: int) -> PlanEffect:

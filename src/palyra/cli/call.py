@@ -14,7 +14,7 @@ from palyra.cli.faults import error_reply
 from palyra.cli.frame import Command, Frame
 from palyra.cli.opening import through_gate
 from palyra.cli.output import Reply
-from palyra.cli.result_text import tone_of, words_of
+from palyra.cli.result_text import hint_about, tone_of, words_of
 from palyra.core.errors import Code
 from palyra.surfaces.status import exit_of_result, is_callers_mistake
 
@@ -84,6 +84,7 @@ def command(  # noqa: PLR0913 - the options of one command
 def result_reply(result: CallResult) -> Reply:
     """Return a call's result, or the error of a call that was no proper call."""
     status = exit_of_result(result)
+    result = _with_its_id(result)
     decision = result.decision
     if is_callers_mistake(result):
         known = {"call_id": result.call_id or "", "path": decision.path}
@@ -96,6 +97,20 @@ def result_reply(result: CallResult) -> Reply:
             status=status,
         )
     return Reply(document=result, text=words_of(result), status=status, tone=tone_of(result))
+
+
+def _with_its_id(result: CallResult) -> CallResult:
+    """Return the result with hints that can be typed as they are, where the call has an id."""
+    from msgspec.structs import replace
+
+    if result.call_id is None:
+        return result
+    decision, outcome = result.decision, result.outcome
+    decision = replace(decision, hint=hint_about(decision.hint, result.call_id))
+    if outcome is not None and outcome.error is not None:
+        hint = hint_about(outcome.error.hint, result.call_id)
+        outcome = replace(outcome, error=replace(outcome.error, hint=hint))
+    return replace(result, decision=decision, outcome=outcome)
 
 
 def _raw(arguments: str | None) -> bytes:

@@ -17,6 +17,10 @@ class Duration(click.ParamType[int]):
 
     name = "duration"
 
+    def __init__(self, *examples: str) -> None:
+        *others, last = examples
+        self._examples = f"{', '.join(others)} or {last}"
+
     def convert(
         self,
         value: Any,  # noqa: ANN401 - click's own signature
@@ -26,11 +30,16 @@ class Duration(click.ParamType[int]):
         """Return milliseconds, rounded down."""
         form = _FORM.fullmatch(str(value))
         if form is None:
-            self.fail("it is not a duration such as 500ms, 10s or 2m", param, ctx)
+            self.fail(f"it is not a duration such as {self._examples}", param, ctx)
         duration_ms = int(float(form[1]) * _MILLISECONDS[form[2] or "s"])
         if duration_ms < 1:
             self.fail("it is less than a millisecond", param, ctx)
         return duration_ms
 
 
-DURATION = Duration()
+DURATION = Duration("500ms", "10s", "2m")
+"""How long a tool may run."""
+AGE = Duration("12h", "7d")
+"""How far back to look."""
+LIFETIME = Duration("30m", "2h", "7d")
+"""How long something holds."""

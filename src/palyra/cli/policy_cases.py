@@ -14,6 +14,7 @@ from palyra.cli.opening import loaded_settings, opened_rules
 from palyra.cli.output import Reply
 from palyra.cli.policy_question import Circumstances, circumstances
 from palyra.cli.policy_reading import content_in, rules_in_force, short
+from palyra.cli.policy_text import counted
 from palyra.cli.policy_validate import checked_content, faults_reply
 from palyra.core.errors import InputError
 from palyra.surfaces.status import Exit
@@ -81,11 +82,12 @@ def _unknown_tools(cases: tuple[Case, ...], here: Circumstances) -> list[str]:
 def _reply(outcomes: tuple[Outcome, ...], rules: Rules, unknown: list[str]) -> Reply:
     failed = [outcome for outcome in outcomes if not outcome.ok]
     digest = short(rules.policy_digest)
+    cases = counted(len(outcomes), "case", "cases")
     if failed:
-        lines = [f"{len(failed)} of {len(outcomes)} cases came out otherwise, by policies {digest}"]
+        lines = [f"{len(failed)} of {cases} came out otherwise, by policies {digest}"]
         lines += [f"  {line(str(each.case))}: {line(each.differed)}" for each in failed]
     else:
-        lines = [f"ok, {len(outcomes)} cases, by policies {digest}"]
+        lines = [f"ok, {cases}, by policies {digest}"]
     return Reply(
         document={
             "ok": not failed,

@@ -15,6 +15,7 @@ from palyra.cli.output import Reply
 from palyra.cli.policy_question import asked_case, circumstances
 from palyra.cli.policy_reading import rules_in_force, rules_of, short
 from palyra.cli.policy_text import VERDICTS
+from palyra.cli.result_text import hint_about
 from palyra.surfaces.status import Exit
 
 if TYPE_CHECKING:
@@ -136,12 +137,16 @@ def _recorded(frame: Frame, call_id: str) -> Reply:
 
 
 def _call(archive: Archive, call_id: str) -> _Call:
-    from palyra.flow.policy.replay import past_decision
+    from palyra.core.errors import Code, NotFoundError
+    from palyra.flow.policy.replay import last_decision
     from palyra.flow.seal.story import tell
 
     story = tell(call_id, journal=archive)
-    (entry,) = archive.entries(first=story.entry, last=story.entry)
-    return _Call(past=past_decision(entry), decision=story.decision)
+    past = last_decision(archive.of_subject(call_id))
+    if past is None:
+        raise NotFoundError(Code.CALL_UNKNOWN)
+    counted = story.redecided.decision if story.redecided is not None else story.decision
+    return _Call(past=past, decision=counted)
 
 
 def _rules_of(archive: Archive, past: PastDecision) -> Rules:
@@ -155,6 +160,7 @@ def _before_policy(call: _Call) -> Reply:
 
     decision = call.decision
     hint = next((MEANINGS[code].hint for code in Code if code.value == decision.code), "")
+    hint = hint_about(hint, call.past.call_id)
     lines = [
         f"{call.title}: refused before policy was asked",
         f"  {line(decision.reason)}",
@@ -250,10 +256,10 @@ def _answer(explanation: Explanation) -> list[str]:
         lines += _listed("would permit such a call, but the conditions do not hold:", needed)
     if explanation.remedies:
         lines.append("  what would change the answer:")
-        lines += [
-            f"    {VERDICTS[remedy.verdict]}, if {line(remedy.sentence)}"
-            for remedy in explanation.remedies
-        ]
+        for remedy in explanation.remedies:
+            such = ":" if remedy.policy else ""
+            lines.append(f"    {VERDICTS[remedy.verdict]}, if {line(remedy.sentence)}{such}")
+            lines += [f"      {line(each)}" for each in remedy.policy.splitlines()]
     return lines
 
 

@@ -21,20 +21,32 @@ if TYPE_CHECKING:
 
 _DIGEST = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _MEMBERS_NAME = "members.toml"
+_WAY_OUT = (
+    "'palyra policy stage' checks the folder of policies anew and names a digest; "
+    "'palyra policy activate DIGEST' puts it into force"
+)
 
 
 def rules_in_force(store: RulesStore) -> Rules:
     """Return the rules in force.
 
     Raises:
-        IntegrityError: they cannot be loaded.
+        IntegrityError: they cannot be loaded; its hint is the way out.
     """
     from palyra.core.errors import Code, IntegrityError
 
     in_force = store.rules_in_force()
     if in_force is None:
-        raise IntegrityError(Code.STORE_CORRUPT, "no policies are in force")
-    return rules_of(store, in_force.policy_digest)
+        raise IntegrityError(Code.STORE_CORRUPT, "no policies are in force", hint=_WAY_OUT)
+    try:
+        return rules_of(store, in_force.policy_digest)
+    except IntegrityError as error:
+        raise IntegrityError(
+            error.code,
+            f"the policies in force cannot be read, so no call is allowed: {error.message}",
+            hint=_WAY_OUT,
+            details=error.details,
+        ) from error
 
 
 def rules_of(store: RulesStore, digest: PolicyDigest) -> Rules:
@@ -85,7 +97,7 @@ def journal_of(store: RulesStore) -> JournalReader | None:
 
 def own_folder(frame: Frame) -> Path:
     """Return where the operator's policies are."""
-    from palyra.daemon.staging import POLICIES_NAME
+    from palyra.daemon.home import POLICIES_NAME
 
     return known_home(frame) / POLICIES_NAME
 
@@ -107,22 +119,38 @@ def own_content(frame: Frame, store: RulesStore) -> FolderContent:
 
 
 def content_at(paths: tuple[str, ...]) -> FolderContent:
-    """Return what files and folders hold, only to be looked at; names are as they were given.
+    """Return what files and folders hold, only to be looked at.
+
+    Policies have the names of their files alone, so that they are the same pack wherever they lie.
+    How a path was typed is kept beside them.
 
     Raises:
         ConfigError, click.UsageError: one of them cannot be read.
     """
     from palyra.daemon.policy_folder import FolderContent
+    from palyra.flow.policy.sources import Source
 
     parts = [_folder(path) if Path(path).is_dir() else _file(path) for path in paths]
     members = [part.members_toml for part in parts if part.members_toml is not None]
     if len(members) > 1:
         raise click.UsageError(f"there is more than one {_MEMBERS_NAME}")
+    typed: dict[str, str] = {}
+    sources = []
+    for part in parts:
+        for source in part.sources:
+            path = part.typed[source.name]
+            # Two files of one name are told apart by their paths: they never lie in one folder.
+            name = source.name if source.name not in typed else _apart(path)
+            typed[name] = path
+            sources.append(Source(name, source.text))
+        if part.members_toml is not None:
+            typed[_MEMBERS_NAME] = part.typed[_MEMBERS_NAME]
     return FolderContent(
-        sources=tuple(source for part in parts for source in part.sources),
+        sources=tuple(sources),
         members_toml=members[0] if members else None,
         cases=tuple(table for part in parts for table in part.cases),
         notes=tuple(note for part in parts for note in part.notes),
+        typed=typed,
     )
 
 
@@ -153,16 +181,14 @@ def _folder(path: str) -> FolderContent:
     import msgspec
 
     from palyra.daemon.policy_folder import read_folder
-    from palyra.flow.policy.sources import Source
 
     content = read_folder(Path(path), state=None, workspaces=(), is_trusted=False)
+    folder = path.rstrip("/")
+    names = (_MEMBERS_NAME, *(source.name for source in content.sources))
     return msgspec.structs.replace(
         content,
-        sources=tuple(
-            Source(_shown(f"{path.rstrip('/')}/{source.name}"), source.text)
-            for source in content.sources
-        ),
-        cases=tuple((f"{path.rstrip('/')}/{name}", table) for name, table in content.cases),
+        cases=tuple((f"{folder}/{name}", table) for name, table in content.cases),
+        typed={name: f"{folder}/{name}" for name in names},
     )
 
 
@@ -175,16 +201,16 @@ def _file(path: str) -> FolderContent:
         raise click.UsageError(f"{path} is neither a folder nor a file named *.cedar or *.toml")
     content = read_file(path)
     if name == _MEMBERS_NAME:
-        return FolderContent(members_toml=content)
+        return FolderContent(members_toml=content, typed={name: path})
     if name.endswith(".toml"):
         return FolderContent(cases=((path, content),))
     try:
-        return FolderContent(sources=(Source(_shown(path), content.decode()),))
+        return FolderContent(sources=(Source(name, content.decode()),), typed={name: path})
     except UnicodeDecodeError:
         raise click.UsageError(f"file {path} is not UTF-8 text") from None
 
 
-def _shown(path: str) -> str:
+def _apart(path: str) -> str:
     """Return a path as the name of a source; the names of packaged ones are nobody else's."""
     from palyra.flow.policy.sources import PACKAGED
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palyra.cli.duration import DURATION
+from palyra.cli.duration import AGE
 from palyra.cli.frame import Command, Frame
 from palyra.cli.opening import opened_rules
 from palyra.cli.output import Reply
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 @click.command("replay", cls=Command)
 @click.option("--policies", metavar="DIR", help="The policies, instead of the operator's own.")
-@click.option(
-    "--since", type=DURATION, default="7d", help="How far back: 12h, 30d; 7d, if left out."
-)
+@click.option("--since", type=AGE, default="7d", help="How far back: 12h, 30d; 7d, if left out.")
 @click.option(
     "--fail-on-widening",
     is_flag=True,

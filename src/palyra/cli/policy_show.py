@@ -22,7 +22,7 @@ from palyra.cli.policy_reading import (
     rules_of,
     short,
 )
-from palyra.cli.policy_text import policy_document, policy_line
+from palyra.cli.policy_text import counted, policy_document, policy_line
 
 if TYPE_CHECKING:
     from palyra.core.pack import Pack, Policy
@@ -51,11 +51,15 @@ def command(
     if schema:
         return _schema()
     with opened_rules(frame) as store:
-        in_force = rules_in_force(store).pack
-        pack = in_force if digest is None else rules_of(store, kept_digest(store, digest)).pack
+        if digest is None:
+            pack = rules_in_force(store).pack
+        else:  # which can be looked at even where what is in force is unreadable
+            pack = rules_of(store, kept_digest(store, digest)).pack
         if policy_id is not None:
             return _one(pack, policy_id)
-        return _pack(frame, store, pack, is_in_force=pack == in_force)
+        in_force = store.rules_in_force()
+        is_in_force = in_force is not None and in_force.policy_digest == pack.digest
+        return _pack(frame, store, pack, is_in_force=is_in_force)
 
 
 def differing_files(content: FolderContent, pack: Pack) -> tuple[str, ...]:
@@ -125,10 +129,11 @@ def _pack(frame: Frame, store: RulesStore, pack: Pack, *, is_in_force: bool) -> 
         }
         for kept in store.packs()
     ]
+    policies = counted(len(pack.policies), "policy", "policies")
     sources = Counter(policy.source for policy in pack.policies)
     others = [each for each in staged if each["policy_digest"] != pack.digest]
     lines = [
-        f"policies {pack.digest}: preset {line(pack.preset)}, {len(pack.policies)} policies",
+        f"policies {pack.digest}: preset {line(pack.preset)}, {policies}",
         _since(activation, is_in_force=is_in_force),
         *(f"  {count} from {line(source)}" for source, count in sources.items()),
     ]
@@ -185,16 +190,20 @@ def _folder(frame: Frame, store: RulesStore, pack: Pack) -> dict[str, Any]:
     try:
         content = own_content(frame, store)
     except ConfigError as error:
-        return {"path": path, "fault": well_formed(error.message), "differing": [], "notes": []}
+        fault, hint = well_formed(error.message), well_formed(error.hint)
+        return {"path": path, "fault": fault, "hint": hint, "differing": [], "notes": []}
     differing = differing_files(content, pack)
-    return {"path": path, "fault": "", "differing": differing, "notes": content.notes}
+    return {"path": path, "fault": "", "hint": "", "differing": differing, "notes": content.notes}
 
 
 def _folder_words(folder: dict[str, Any] | None) -> list[str]:
     if folder is None:
         return []
     if folder["fault"]:
-        return [f"The folder of policies cannot be used: {line(folder['fault'])}"]
+        return [
+            f"The folder of policies cannot be used: {line(folder['fault'])}",
+            f"  hint: {line(folder['hint'])}",
+        ]
     words = [f"Note: {line(note)}" for note in folder["notes"]]
     names = ", ".join(line(name) for name in folder["differing"][:_MOST_SHOWN])
     further = len(folder["differing"]) - _MOST_SHOWN

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palyra.cli.duration import DURATION
+from palyra.cli.duration import AGE
 from palyra.cli.frame import Command, Frame
 from palyra.cli.neutralise import line
 from palyra.cli.opening import opened_rules, through_gate
 from palyra.cli.output import Reply
 from palyra.cli.policy_reading import journal_of, own_content, rules_in_force, short, since_ms
 from palyra.cli.policy_text import (
+    counted,
     difference_document,
     difference_lines,
     replay_document,
@@ -35,7 +36,7 @@ _MOST_SHOWN = 20
 @click.option("--preset", metavar="NAME", help="Build on this preset, not on the one in force.")
 @click.option(
     "--since",
-    type=DURATION,
+    type=AGE,
     default="7d",
     help="How far back to decide calls again: 12h, 30d; 7d, if left out.",
 )
@@ -131,16 +132,17 @@ def _reply(report: StageReport, *, in_force: Pack, begin_ms: int) -> Reply:
     pack = report.checked.pack
     digest, before = pack.digest, in_force.digest
     is_in_force = digest == before
-    held = f"{len(report.checked.outcomes)} examples held"
+    policies = counted(len(pack.policies), "policy", "policies")
+    held = f"{counted(len(report.checked.outcomes), 'example', 'examples')} held"
     lines = [
         f"staged {digest}",
-        f"  preset {line(pack.preset)}, {len(pack.policies)} policies, {held}",
+        f"  preset {line(pack.preset)}, {policies}, {held}",
         f"against {short(before)}, which is in force:",
         *difference_lines(report.differences),
         *replay_lines(report.replayed, since_ms=begin_ms, most=_MOST_SHOWN),
         "It is in force already."
         if is_in_force
-        else f"Not in force yet. To put it into force: palyra policy activate {digest}",
+        else f"Not in force yet. To put it into force: palyra policy activate {short(digest)}",
     ]
     return Reply(
         document={

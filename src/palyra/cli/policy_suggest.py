@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from palyra.cli.clock_text import rfc3339
-from palyra.cli.duration import DURATION
+from palyra.cli.duration import AGE
 from palyra.cli.frame import Command, Frame
 from palyra.cli.neutralise import line
 from palyra.cli.opening import opened_rules
 from palyra.cli.output import Reply
 from palyra.cli.policy_reading import journal_of, rules_in_force, since_ms
+from palyra.cli.policy_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +28,7 @@ _MOST_SHOWN = 20
 
 
 @click.command("suggest", cls=Command)
-@click.option(
-    "--since", type=DURATION, default="30d", help="How far back: 12h, 7d; 30d, if left out."
-)
+@click.option("--since", type=AGE, default="30d", help="How far back: 12h, 7d; 30d, if left out.")
 @click.pass_obj
 def command(frame: Frame, *, since: int) -> Reply:
     """Suggest policies that would have spared humans the questions they said yes to.
@@ -85,12 +84,13 @@ def suggestion_lines(found: Suggestions, *, begin_ms: int) -> Iterator[str]:
     if len(found.uncovered) > _MOST_SHOWN:
         yield f"//   and {len(found.uncovered) - _MOST_SHOWN} more"
     if found.left_out:
-        yield f"// {found.left_out} more approved calls were not looked at."
+        calls = counted(found.left_out, "more approved call was", "more approved calls were")
+        yield f"// {calls} not looked at."
 
 
 def _remarks(suggestion: Suggestion) -> Iterator[str]:
     count = len(suggestion.calls)
-    yield f"// Rests on {count} approved call{'' if count == 1 else 's'}:"
+    yield f"// Rests on {counted(count, 'approved call', 'approved calls')}:"
     for call in suggestion.calls[:_MOST_SHOWN]:
         yield f"//   {rfc3339(call.at_ms)} {line(call.call_id)}"
     if count > _MOST_SHOWN:

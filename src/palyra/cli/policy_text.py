@@ -22,6 +22,11 @@ _WAYS = {"widening": "less strict", "narrowing": "stricter", "other": "other gro
 """Also the order in which they are told."""
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number with the word for so many things."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def policy_line(policy: Policy) -> str:
     """Return what a policy is in one line."""
     place = f"{line(policy.source)}:{policy.line}"

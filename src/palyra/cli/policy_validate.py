@@ -13,11 +13,14 @@ from palyra.cli.neutralise import line
 from palyra.cli.opening import opened_rules
 from palyra.cli.output import Reply
 from palyra.cli.policy_reading import content_at, own_content, rules_in_force
+from palyra.cli.policy_text import counted
 from palyra.core.errors import Code, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from palyra.daemon.policy_folder import FolderContent
-    from palyra.daemon.staging import CheckedPack
+    from palyra.daemon.staging import CheckedPack, InvalidPoliciesError
 
 _MOST_SHOWN = 20
 
@@ -39,6 +42,8 @@ def command(frame: Frame, *, paths: tuple[str, ...]) -> Reply:
     except InputError as error:
         return faults_reply(error)
     own = sum(policy.source in _names(content) for policy in checked.pack.policies)
+    policies = counted(own, "policy", "policies")
+    examples = counted(len(checked.outcomes), "example", "examples")
     warn(frame, checked)
     return Reply(
         document={
@@ -49,7 +54,7 @@ def command(frame: Frame, *, paths: tuple[str, ...]) -> Reply:
             "unexampled": checked.unexampled,
             "notes": checked.notes,
         },
-        text=(f"ok, {_count(own, 'policy', 'policies')}, {_count(len(checked.outcomes))} held",),
+        text=(f"ok, {policies}, {examples} held",),
         tone="good",
     )
 
@@ -60,10 +65,12 @@ def checked_content(frame: Frame, content: FolderContent, *, preset: str) -> Che
     Raises:
         InputError: something is wrong with them, or an example came out otherwise.
     """
-    from palyra.daemon.staging import check
+    from palyra.daemon.staging import InvalidPoliciesError, check
 
     try:
         return check(content, preset=preset, progress=frame.output.progress)
+    except InvalidPoliciesError as error:
+        raise _as_typed(error, content.typed) from error
     finally:
         frame.output.progress("")
 
@@ -75,7 +82,7 @@ def faults_reply(error: InputError) -> Reply:
     faults = error.details.get(failed)
     if not isinstance(faults, list):
         return reply
-    found = f"{len(faults)} fault{'' if len(faults) == 1 else 's'}"
+    found = counted(len(faults), "fault", "faults")
     lines = [line(fault) for fault in faults]
     lines += [f"palyra: {found}", f"  hint: {line(error.hint)}", f"  code: {error.code.value}"]
     return reply._replace(text=("\n".join(lines),))
@@ -92,9 +99,19 @@ def warn(frame: Frame, checked: CheckedPack) -> None:
         frame.output.note(f"palyra: without an example and a counter-example: {ids}{more}")
 
 
+def _as_typed(error: InvalidPoliciesError, typed: Mapping[str, str]) -> InvalidPoliciesError:
+    """Return the faults with the paths that somebody typed, for them to find the files."""
+    import msgspec
+
+    from palyra.daemon.staging import InvalidPoliciesError
+
+    return InvalidPoliciesError(
+        tuple(
+            msgspec.structs.replace(fault, source=typed.get(fault.source, fault.source))
+            for fault in error.faults
+        )
+    )
+
+
 def _names(content: FolderContent) -> frozenset[str]:
     return frozenset(source.name for source in content.sources)
-
-
-def _count(number: int, one: str = "example", many: str = "examples") -> str:
-    return f"{number} {one if number == 1 else many}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from palyra.cli.clock_text import rfc3339
-from palyra.cli.duration import DURATION
+from palyra.cli.duration import LIFETIME
 from palyra.cli.frame import Frame, Group
 from palyra.cli.neutralise import line
 from palyra.cli.opening import opened_rules, through_gate
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 STATES = ("always_allow", "ask_each_time", "disabled")
 SCOPES = ("global", "workspace", "agent", "session")
 """Written out, because importing them takes longer than reading the command line."""
+_MOST_SHOWN = 10
 
 
 def _scoped(function: Callable[..., Reply]) -> Callable[..., Reply]:
@@ -70,7 +71,7 @@ def list_postures(frame: Frame, *, tool: str | None) -> Reply:
 @click.argument("state", type=click.Choice(STATES))
 @_scoped
 @click.option("--reason", type=REASON, required=True, help="Why, for the record.")
-@click.option("--expires", type=DURATION, help="Let it end by itself after so long: 30m, 2h, 7d.")
+@click.option("--expires", type=LIFETIME, help="Let it end by itself after so long: 30m, 2h, 7d.")
 @click.pass_obj
 def set_posture(
     frame: Frame,
@@ -112,6 +113,8 @@ def clear_posture(
 
     async def act(gate: EmbeddedGate) -> _Change:
         before = _before(gate, tool, where)
+        if not before:
+            _not_set(tool, where, gate.postures())
         scope, scope_id = where.typed
         await gate.clear_posture(tool, scope=scope, scope_id=scope_id, reason=reason or "")
         return _Change(tool=tool, where=where, before=before, after="")
@@ -173,6 +176,13 @@ class _Where(NamedTuple):
     def words(self) -> str:
         return f"{self.scope} {line(self.scope_id)}" if self.scope_id else "everybody"
 
+    @property
+    def options(self) -> str:
+        """What to type for it."""
+        return (
+            f"--scope {self.scope} --for {line(self.scope_id)}" if self.scope_id else "no --scope"
+        )
+
 
 class _Change(NamedTuple):
     """What was said of a tool, and what is said now; empty where nothing is."""
@@ -228,6 +238,22 @@ def _before(gate: EmbeddedGate, tool: str, where: _Where) -> str:
         if (setting.tool, setting.scope.value, setting.scope_id) == wanted:
             return setting.state.value
     return ""
+
+
+def _not_set(tool: str, where: _Where, settings: tuple[PostureSetting, ...]) -> None:
+    """Tell for whom the tool's postures are set, if there are any."""
+    from palyra.core.errors import Code, NotFoundError
+
+    found = [_Where(each.scope.value, each.scope_id) for each in settings if each.tool == tool]
+    if not found:
+        return  # that it has none at all, the gate says
+    shown = ", ".join(f"{each.words} ({each.options})" for each in found[:_MOST_SHOWN])
+    more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+    raise NotFoundError(
+        Code.POSTURE_UNKNOWN,
+        f"no posture of {tool} is set for {where.words}",
+        hint=f"it has one for {shown}{more}",
+    )
 
 
 def _where(scope: str, scope_id: str | None) -> _Where:

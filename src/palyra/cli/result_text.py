@@ -21,6 +21,11 @@ _TONES = {"succeeded": "good", "pending": "held"}
 _DRY_TONES = {"allow": "good", "needs_approval": "held", "deny": "bad"}
 
 
+def hint_about(hint: str, call_id: str) -> str:
+    """Return a hint that can be typed as it is: who writes hints does not know the call."""
+    return hint.replace("policy explain CALL_ID", f"policy explain {call_id}")
+
+
 def tone_of(result: CallResult) -> str:
     """Return the colour of the result."""
     if result.state == "dry_run":

@@ -56,7 +56,7 @@ def list_tools(frame: Frame, *, agent: str | None) -> Reply:
                     for manifest, decision in told
                 ),
             ),
-            f"Verdicts are for {caller.principal}; arguments and budgets may make them stricter.",
+            f"Verdicts are for {caller.principal}; arguments and budgets may change them.",
         ),
     )
 

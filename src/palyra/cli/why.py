@@ -12,6 +12,7 @@ from palyra.cli.frame import Command, Frame
 from palyra.cli.neutralise import line
 from palyra.cli.opening import opened_archive
 from palyra.cli.output import Reply
+from palyra.cli.result_text import hint_about
 
 if TYPE_CHECKING:
     from palyra.flow.seal.story import Changed, Effect, Story
@@ -34,7 +35,7 @@ def command(frame: Frame, *, call_id: str) -> Reply:
     document = {
         **{name: getattr(story, name) for name in msgspec.structs.asdict(story)},
         "code": story.code,
-        "hint": story.hint,
+        "hint": hint_about(story.hint, story.call_id),
     }
     return Reply(document=document, text=("\n".join(_words(story)),))
 
@@ -56,6 +57,12 @@ def _words(story: Story) -> list[str]:
     if decision.verdict != "allow":
         lines.append(f"    more: palyra policy explain {story.call_id}")
     lines += _approved(story)
+    if story.redecided is not None:
+        again = story.redecided.decision
+        verdict = _VERDICTS.get(again.verdict, line(again.verdict))
+        what = f"decided again: {verdict}, {line(again.reason)}"
+        lines.append(_step(story.redecided.at_ms, story.redecided.entry, what))
+        lines.append(f"    by policy {', '.join(map(line, again.policies)) or 'none'}")
     if story.launched is not None:
         launched = story.launched
         what = f"launched by {line(launched.executor)}, permitted by {line(launched.permit.basis)}"
@@ -69,7 +76,7 @@ def _words(story: Story) -> list[str]:
         )
         lines += [f"    {line(path)}" for path in recovery.paths[:_MOST_SHOWN_CHANGES]]
     if story.is_refused_or_failed:
-        lines.append(f"what would change the answer: {story.hint}")
+        lines.append(f"what would change the answer: {hint_about(story.hint, story.call_id)}")
     return lines
 
 

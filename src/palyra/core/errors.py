@@ -228,7 +228,7 @@ MEANINGS: Mapping[Code, Meaning] = MappingProxyType(
             "an operator wants to be asked each time", "'palyra posture list' shows who, and why"
         ),
         Code.FACTS_INCOMPLETE: Meaning(
-            "the call touches more than policy can look at, so a human must agree",
+            "the call touches more than policy can look at",
             "split it into smaller calls",
         ),
         Code.SKILL_NOT_ALLOWLISTED: Meaning(

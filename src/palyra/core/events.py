@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import msgspec
 
 from palyra.core.attestation import Attestation, DecisionRecord, PermitRecord
+from palyra.core.errors import Code, IntegrityError
 from palyra.core.facts import Facts
 from palyra.core.ids import CallId, CredentialId, KeyId, LogId, RunId, SessionId
 from palyra.core.policy_request import PolicyRequest
 from palyra.core.snapshot import ToolCallPolicySnapshot
+
+if TYPE_CHECKING:
+    from palyra.core.chain import Entry
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +91,15 @@ class CallDecided(Event, frozen=True, kw_only=True):
     plan_digest: str
     request: PolicyRequest | None = None
     """What policy was asked; ``None`` where the call was refused before that."""
+    decision: DecisionRecord
+
+
+class CallRedecided(Event, frozen=True, kw_only=True):
+    """What policy said of a pending call once its question was answered: that is what counted."""
+
+    kind: ClassVar[str] = "call.redecided"
+    call_id: CallId
+    request: PolicyRequest | None
     decision: DecisionRecord
 
 
@@ -256,6 +269,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         SessionOpened,
         RunOpened,
         CallDecided,
+        CallRedecided,
         ApprovalRequested,
         CallLaunched,
         EffectPlanned,
@@ -271,3 +285,19 @@ EVENT_TYPES: dict[str, type[Event]] = {
         FloodSuppressed,
     )
 }
+
+E = TypeVar("E", bound=Event)
+
+
+def read_event(entry: Entry, kind: type[E]) -> E:
+    """Return the event of an entry of a known kind.
+
+    Raises:
+        IntegrityError: the entry does not hold one.
+    """
+    try:
+        return msgspec.json.decode(entry.body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise IntegrityError(
+            Code.JOURNAL_BROKEN, f"entry {entry.index} is not a {kind.kind} event"
+        ) from error

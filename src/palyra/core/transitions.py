@@ -16,6 +16,7 @@ from palyra.core.events import (
     CallEnded,
     CallInterrupted,
     CallLaunched,
+    CallRedecided,
     EffectPlanned,
     Event,
     PolicyActivated,
@@ -80,7 +81,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     call_id: CallId
     rules_version: int
     """The rules it was decided by: it is not launched once others are in force (I4)."""
-    events: tuple[CallLaunched]
+    events: tuple[CallRedecided, CallLaunched]
 
 
 class PlanEffect(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     before: CallState
     after: CallState
     ending: bytes
-    events: tuple[CallEnded | CallInterrupted]
+    events: tuple[CallRedecided | CallEnded | CallInterrupted, ...]
 
 
 class AddWorkspace(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +130,8 @@ class ActivatePack(msgspec.Struct, frozen=True, kw_only=True):
     policy_digest: PolicyDigest
     before: PolicyDigest | None
     """``None``: there is none yet."""
+    rules_version: int | None = None
+    """The rules that permitted it: if others are in force by now, nothing is changed (I4)."""
     events: tuple[PolicyActivated]
 
 
@@ -138,6 +141,8 @@ class SetPosture(msgspec.Struct, frozen=True, kw_only=True):
     setting: PostureSetting
     before: PostureSetting | None
     """What the change was decided on: if it is no longer so, nothing is changed."""
+    rules_version: int | None = None
+    """The rules that permitted it: if others are in force by now, nothing is changed (I4)."""
     events: tuple[PostureChanged]
 
 
@@ -149,6 +154,8 @@ class ClearPosture(msgspec.Struct, frozen=True, kw_only=True):
     scope_id: str
     before: PostureSetting
     """What the change was decided on: if it is no longer so, nothing is changed."""
+    rules_version: int | None = None
+    """The rules that permitted it: if others are in force by now, nothing is changed (I4)."""
     events: tuple[PostureChanged]
 
 

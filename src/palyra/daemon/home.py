@@ -6,13 +6,15 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from palyra.core.errors import Code, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+POLICIES_NAME: Final = "policies"
+"""The folder in it for the operator's own policies."""
 _OWNER_ONLY = 0o700
 _OTHERS = 0o077
 
@@ -41,26 +43,18 @@ def home_directory(environ: Mapping[str, str], override: str | Path | None = Non
 def prepare_home(path: Path) -> None:
     """Create the state directory with mode 0700, or check that it is safe as it is.
 
-    A directory that exists is never changed: whoever could read it may have done so already.
+    A directory that exists keeps its mode: whoever could read it may have done so already. One
+    that is empty, so new, gets a folder for policies that nobody else can write to.
 
     Raises:
         ConfigError: not a directory, a symbolic link, somebody else's, or open to others.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            path.mkdir(mode=_OWNER_ONLY)
-        except FileExistsError:
-            pass
-        else:
-            path.chmod(_OWNER_ONLY)  # a strange umask may have taken the owner's own rights
+        _make(path)
         found = path.lstat()
     except OSError as error:
-        raise ConfigError(
-            Code.HOME_UNSAFE,
-            f"{path} cannot be made: {error.filename or path}: {error.strerror}",
-            hint="choose a place of your own: --home DIR, or PALYRA_HOME",
-        ) from error
+        raise _not_made(path, error) from error
     if stat.S_ISLNK(found.st_mode):
         raise ConfigError(Code.HOME_UNSAFE, f"{path} is a symbolic link", hint="name its target")
     if not stat.S_ISDIR(found.st_mode):
@@ -78,3 +72,25 @@ def prepare_home(path: Path) -> None:
             f"{path} is open to others (mode {mode:04o})",
             hint=f"chmod 700 {path}",
         )
+    try:
+        if not any(path.iterdir()):
+            _make(path / POLICIES_NAME)
+    except OSError as error:
+        raise _not_made(path, error) from error
+
+
+def _make(folder: Path) -> None:
+    """Create a folder for this user alone; one that exists is left as it is."""
+    try:
+        folder.mkdir(mode=_OWNER_ONLY)
+    except FileExistsError:
+        return
+    folder.chmod(_OWNER_ONLY)  # a strange umask may have taken the owner's own rights
+
+
+def _not_made(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        Code.HOME_UNSAFE,
+        f"{path} cannot be made: {error.filename or path}: {error.strerror}",
+        hint="choose a place of your own: --home DIR, or PALYRA_HOME",
+    )

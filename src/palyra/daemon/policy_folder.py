@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -48,6 +49,8 @@ class FolderContent(msgspec.Struct, frozen=True, kw_only=True):
     """Tables of cases: names, such as ``NAME.toml`` beside ``NAME.cedar``, and bytes."""
     notes: tuple[str, ...] = ()
     """What looks like a policy and is not read, for people."""
+    typed: dict[str, str] = {}
+    """Paths as somebody typed them, by the names of files: for faults, never part of a pack."""
 
 
 class _Identity(NamedTuple):
@@ -109,7 +112,11 @@ def _require_own(status: os.stat_result, name: str) -> None:
         raise _refused(name, f"belongs to uid {status.st_uid}, not to uid {user}")
     if status.st_mode & _OTHERS_WRITE:
         mode = stat.S_IMODE(status.st_mode)
-        raise _refused(name, f"can be written by others (mode {mode:04o})", hint="chmod go-w")
+        raise _refused(
+            name,
+            f"can be written by others (mode {mode:04o})",
+            hint=f"chmod go-w {shlex.quote(printable(name))}",
+        )
 
 
 def _require_apart(

@@ -14,25 +14,25 @@ import msgspec
 from palyra.core.errors import Code, InputError
 from palyra.core.pack import NOBODY, Members, Pack
 from palyra.flow.policy.assumed import ASSUMED_FOR_EXAMPLES
-from palyra.flow.policy.cases import CaseFault, ReadCases, read_cases
+from palyra.flow.policy.cases import Case, CaseFault, ReadCases, read_cases
 from palyra.flow.policy.compare import Differences, compare
 from palyra.flow.policy.compile import compile_pack
 from palyra.flow.policy.examples import Outcome, run_cases, unexampled
 from palyra.flow.policy.members import read_members
-from palyra.flow.policy.presets import packaged_sources
+from palyra.flow.policy.presets import packaged_pack, packaged_sources, packaged_tables
 from palyra.flow.policy.replay import Replay, past_decisions, replay
 from palyra.flow.policy.rules import Rules
-from palyra.flow.policy.sources import PACKAGED, Fault
+from palyra.flow.policy.sources import PACKAGED, Fault, printable
+from palyra.tools.built_in import built_in_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from palyra.core.ports import JournalReader
     from palyra.daemon.policy_folder import FolderContent
 
     Progress = Callable[[str], None]
 
-POLICIES_NAME: Final = "policies"
 _MEMBERS_NAME: Final = "members.toml"
 _SHOWN_FAULTS: Final = 100
 
@@ -75,7 +75,7 @@ def check(content: FolderContent, *, preset: str, progress: Progress | None = No
         InputError: an example came out otherwise (``policy.example_failed``).
     """
     members = _members(content)
-    cases = _cases(content)
+    cases = _cases(content.cases)
     pack = compile_pack(
         (*packaged_sources(preset), *content.sources),
         preset=preset,
@@ -89,15 +89,9 @@ def check(content: FolderContent, *, preset: str, progress: Progress | None = No
     )
     if not isinstance(pack, Pack) or faults:
         raise InvalidPoliciesError(faults)
-    outcomes = run_cases(Rules(pack), cases.cases, assumed=ASSUMED_FOR_EXAMPLES)
-    failed = [outcome for outcome in outcomes if outcome.differed]
-    if failed:
-        told = [f"{outcome.case.name}: {outcome.differed}" for outcome in failed]
-        raise InputError(
-            Code.POLICY_EXAMPLE,
-            f"{len(failed)} of {len(outcomes)} examples came out otherwise: {told[0]}",
-            details={"failed": told[:_SHOWN_FAULTS]},
-        )
+    packaged = _cases(packaged_tables(preset))
+    _run(Rules(packaged_pack(preset)), packaged.cases)  # what others add may change their verdicts
+    outcomes = _run(Rules(pack), cases.cases)
     own = frozenset(
         policy.policy_id for policy in pack.policies if not policy.source.startswith(PACKAGED)
     )
@@ -105,8 +99,37 @@ def check(content: FolderContent, *, preset: str, progress: Progress | None = No
         pack=pack,
         outcomes=outcomes,
         unexampled=tuple(each for each in unexampled(pack, cases.cases) if each in own),
-        notes=content.notes,
+        notes=(*content.notes, *_unknown_tools(pack)),
     )
+
+
+def _run(rules: Rules, cases: Sequence[Case]) -> tuple[Outcome, ...]:
+    """Put cases to the rules, and refuse the rules if any comes out otherwise."""
+    outcomes = run_cases(rules, cases, assumed=ASSUMED_FOR_EXAMPLES)
+    told = [f"{each.case.name}: {each.differed}" for each in outcomes if each.differed]
+    if told:
+        raise InputError(
+            Code.POLICY_EXAMPLE,
+            f"{len(told)} of {len(outcomes)} examples came out otherwise: {told[0]}",
+            details={"failed": told[:_SHOWN_FAULTS]},
+        )
+    return outcomes
+
+
+def _unknown_tools(pack: Pack) -> Iterator[str]:
+    """Yield a note for each policy about a tool that does not come with Palyra.
+
+    It may be a tool of the operator's own, or a name that was misspelt and will never apply.
+    """
+    catalogue = built_in_catalogue()
+    for policy in pack.policies:
+        for key in policy.resource:
+            name = key.removeprefix('=Tool::"').removesuffix('"')
+            if key.startswith('=Tool::"') and catalogue.find(name) is None:
+                close = catalogue.nearest(name)
+                hint = f"; did you mean {close}?" if close is not None else ""
+                about = f"policy {policy.policy_id} is about {printable(name)}"
+                yield f"{about}, no built-in tool{hint}"
 
 
 def report(
@@ -135,8 +158,8 @@ def _members(content: FolderContent) -> Members | tuple[Fault, ...]:
     return read_members(content.members_toml, _MEMBERS_NAME)
 
 
-def _cases(content: FolderContent) -> ReadCases:
-    read = [read_cases(table, name) for name, table in content.cases]
+def _cases(tables: Iterable[tuple[str, bytes]]) -> ReadCases:
+    read = [read_cases(table, name) for name, table in tables]
     return ReadCases(
         cases=tuple(case for each in read for case in each.cases),
         faults=tuple(fault for each in read for fault in each.faults),

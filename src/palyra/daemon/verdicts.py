@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What policy would say of a tool before anybody calls it: a manifest in, a decision out.
 
-Arguments and budgets can only make the answer stricter. Records nothing.
+Arguments and budgets may change the answer. Records nothing.
 """
 
 from __future__ import annotations

@@ -160,12 +160,12 @@ class Gate:
     async def _settle(self, proposal: Proposal, answer: Answer, who: Credential) -> CallResult:
         """Take a pending call through (2) to (5) again: the rules may have changed (I4)."""
         decision = self.decider.decide(proposal, is_charged=True)
-        still = self.decider.confirm(proposal, decision)
-        permit = self.permits.build(proposal, decision, answer, still=still)
+        asked = self.recall.asked_by(proposal.call_id)
+        permit = self.permits.build(proposal, decision, answer, still=decision, asked_by=asked)
         try:
             if isinstance(permit, Rejection):
                 return await self.scribe.pending_refused(proposal, decision, answer=permit)
-            await self.scribe.pending_launched(proposal, still, permit)
+            await self.scribe.pending_launched(proposal, decision, permit)
         except StateConflictError as error:
             if error.code is Code.POLICY_CHANGED:  # the call is still pending: decide anew (I4)
                 return await self._settle(proposal, answer, who)

@@ -13,14 +13,18 @@ import msgspec
 
 from palyra.core.act import Act
 from palyra.core.decision import Verdict
-from palyra.core.errors import Code, NotFoundError, NotPermittedError
+from palyra.core.errors import Code, InputError, NotFoundError, NotPermittedError
 from palyra.core.policy_request import EntityUid
 from palyra.core.posture import Posture
+from palyra.flow.policy.engine import load_rules
+from palyra.flow.policy.presets import PRESETS, packaged_pack
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from palyra.core.decision import Decision
     from palyra.core.digest import PolicyDigest
-    from palyra.core.pack import Pack
+    from palyra.core.pack import Pack, Policy
     from palyra.core.ports import Clock, RulesStore
     from palyra.core.posture import PostureScope, PostureSetting
     from palyra.core.principal import Credential
@@ -51,9 +55,14 @@ class Operations:
         self._channel = channel
 
     async def stage_pack(self, pack: Pack, *, credential: Credential) -> Decision:
-        """Keep a compiled pack, so that it can be activated; it is not in force yet."""
+        """Keep a compiled pack, so that it can be activated; it is not in force yet.
+
+        Raises:
+            InputError: it lacks a packaged policy of its preset, or has another in its place.
+        """
         act = self._act("policy.stage", EntityUid("PolicyPack", pack.digest), credential)
         decision = await self._permitted(act)
+        _require_packaged(pack)
         await self._rule_scribe.pack_staged(pack, act)
         return decision
 
@@ -64,15 +73,18 @@ class Operations:
 
         Raises:
             NotFoundError: no such pack is staged.
-            StateConflictError: another pack came into force meanwhile.
+            IntegrityError: what is kept under this digest is another pack, or none.
+            StateConflictError: the rules changed meanwhile.
         """
-        if self._store.pack(digest) is None:
-            raise NotFoundError(Code.POLICY_UNKNOWN)
         before = self._store.rules_in_force()
         act = self._act(
             "policy.activate", EntityUid("PolicyPack", digest), credential, reason=reason
         )
         decision = await self._permitted(act)
+        kept = self._store.pack(digest)
+        if kept is None:
+            raise NotFoundError(Code.POLICY_UNKNOWN)
+        load_rules(kept.body, digest)
         await self._rule_scribe.pack_activated(
             digest,
             act,
@@ -85,7 +97,16 @@ class Operations:
     async def set_posture(self, setting: PostureSetting, *, credential: Credential) -> Decision:
         """Set a posture; who sets it and since when is taken from the credential and the clock."""
         before = self._posture(setting.tool, setting.scope, setting.scope_id)
-        act = self._posture_act(setting, before, credential, action="posture.set")
+        act = self._posture_act(
+            "posture.set",
+            before,
+            credential,
+            tool=setting.tool,
+            scope=setting.scope.value,
+            scope_id=setting.scope_id,
+            state=setting.state.value,
+            expires_at_ms=setting.expires_at_ms,
+        )
         decision = await self._permitted(act)
         settled = msgspec.structs.replace(
             setting,
@@ -105,10 +126,12 @@ class Operations:
             NotFoundError: none is set.
         """
         before = self._posture(tool, scope, scope_id)
+        act = self._posture_act(
+            "posture.clear", before, credential, tool=tool, scope=scope.value, scope_id=scope_id
+        )
+        decision = await self._permitted(act)
         if before is None:
             raise NotFoundError(Code.POSTURE_UNKNOWN)
-        act = self._posture_act(before, before, credential, action="posture.clear")
-        decision = await self._permitted(act)
         await self._rule_scribe.posture_cleared(before, act, decision, reason=reason)
         return decision
 
@@ -134,21 +157,14 @@ class Operations:
 
     def _posture_act(
         self,
-        setting: PostureSetting,
+        action: str,
         before: PostureSetting | None,
         credential: Credential,
         *,
-        action: str,
+        tool: str,
+        **details: Any,  # noqa: ANN401 - JSON
     ) -> Act:
-        act = self._act(
-            action,
-            EntityUid("Tool", setting.tool),
-            credential,
-            scope=setting.scope.value,
-            scope_id=setting.scope_id,
-            state=setting.state.value,
-            expires_at_ms=setting.expires_at_ms,
-        )
+        act = self._act(action, EntityUid("Tool", tool), credential, **details)
         is_ceiling = (
             before is not None and before.by_administrator and before.state is Posture.DISABLED
         )
@@ -185,3 +201,17 @@ class Operations:
             f"{act.action} is not permitted to {act.credential.principal}: {decision.reason}",
             details={"action": act.action, "code": decision.code.value},
         )
+
+
+def _require_packaged(pack: Pack) -> None:
+    """Refuse a pack without the packaged policies: they hold what no operator's policy may lift."""
+    packaged = packaged_pack(pack.preset).policies if pack.preset in PRESETS else ()
+    lacking = set(_texts(packaged)) - set(_texts(pack.policies))
+    if lacking or not packaged:
+        raise InputError(
+            Code.POLICY_INVALID, "the pack does not hold the packaged policies of its preset"
+        )
+
+
+def _texts(policies: Iterable[Policy]) -> Iterator[tuple[str, str]]:
+    return ((policy.policy_id, policy.text) for policy in policies)

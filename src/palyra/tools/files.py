@@ -85,7 +85,13 @@ def _protected(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _read_facts(arguments: Arguments) -> Facts:
-    return Facts(workspace=arguments.get("workspace"), reads=(arguments.get("path", "."),))
+    return Facts(workspace=arguments.get("workspace"), reads=(arguments["path"],))
+
+
+def _folder_facts(arguments: Arguments) -> Facts:
+    """Name the folder with a slash at its end, which says: and everything below it."""
+    path: str = arguments.get("path", ".")
+    return Facts(workspace=arguments.get("workspace"), reads=(f"{path}/",))
 
 
 def _write_facts(arguments: Arguments) -> Facts:
@@ -124,7 +130,7 @@ def _patch_facts(arguments: Arguments) -> Facts:
 READ: Final = ToolManifest(
     name="palyra.fs.read",
     version="1.0.0",
-    description="Read a file of a workspace, or a part of it.",
+    description="Read a file of a workspace, or a part of it. Follows no links.",
     executor=Executor.WORKSPACE,
     capabilities=frozenset({Capability.FILESYSTEM_READ}),
     max_input_bytes=32 * _KIB,
@@ -194,13 +200,13 @@ LIST: Final = ToolManifest(
         },
         required=("entries", "truncated"),
     ),
-    extract_facts=_read_facts,
+    extract_facts=_folder_facts,
 )
 
 SEARCH: Final = ToolManifest(
     name="palyra.fs.search",
     version="1.0.0",
-    description="Find a literal text in the text files of a workspace.",
+    description="Find a literal text in the text files of a workspace. Follows no links.",
     executor=Executor.WORKSPACE,
     capabilities=frozenset({Capability.FILESYSTEM_READ}),
     max_input_bytes=48 * _KIB,
@@ -249,7 +255,7 @@ SEARCH: Final = ToolManifest(
         },
         required=("matches", "files_searched", "files_skipped", "truncated"),
     ),
-    extract_facts=_read_facts,
+    extract_facts=_folder_facts,
 )
 
 WRITE: Final = ToolManifest(

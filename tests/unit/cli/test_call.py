@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import CommandLine
+from tests.support.own_policies import NO_ECHO, activate
 
 HELLO = '{"text":"hello"}'
 
@@ -152,3 +153,19 @@ def test_session_and_run_exclude_each_other(palyra: CommandLine) -> None:
     ran = palyra.json("call", "palyra.echo", HELLO, "--session", "S", "--run", "R")
     assert ran.status == 2
     assert not palyra.home.exists()
+
+
+def test_the_hint_of_a_denied_call_names_the_call(palyra: CommandLine) -> None:
+    activate(palyra, mine__cedar=NO_ECHO)
+    document = palyra.json("call", "palyra.echo", HELLO, "--agent", "demo").document
+    named = f"'palyra policy explain {document['call_id']}' tells what would change the answer"
+    assert document["decision"]["hint"] == named
+    assert palyra.json("why", document["call_id"]).document["hint"] == named
+    assert "CALL_ID" not in palyra("why", document["call_id"]).out
+    told = palyra("call", "palyra.echo", HELLO, "--agent", "demo").out
+    call_id = told.partition("  call: ")[2].splitlines()[0]
+    assert f"  hint: 'palyra policy explain {call_id}' tells" in told
+    assert (
+        "explain CALL_ID"
+        in palyra("call", "palyra.echo", HELLO, "--agent", "demo", "--dry-run").out
+    )

@@ -70,7 +70,7 @@ def test_init_replaces_only_when_forced(palyra: CommandLine) -> None:
     assert path.read_text() == "# mine\n"
     assert palyra("config", "init", "--force").out == f"wrote {path}\n"
     assert "max_depth" in path.read_text()
-    assert [each.name for each in palyra.home.iterdir()] == ["palyra.toml"]
+    assert {each.name for each in palyra.home.iterdir()} == {"palyra.toml", "policies"}
 
 
 def test_init_writes_where_it_is_told(palyra: CommandLine, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 import click
 import pytest
 
-from palyra.cli.duration import DURATION
+from palyra.cli.duration import AGE, DURATION, LIFETIME, Duration
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,12 @@ def test_durations(text: str, duration_ms: int) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(click.BadParameter):
         DURATION.convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("duration", "examples"),
+    [(DURATION, "500ms, 10s or 2m"), (AGE, "12h or 7d"), (LIFETIME, "30m, 2h or 7d")],
+)
+def test_what_would_be_a_duration_is_told(duration: Duration, examples: str) -> None:
+    with pytest.raises(click.BadParameter, match=f"not a duration such as {examples}$"):
+        duration.convert("soon", None, None)

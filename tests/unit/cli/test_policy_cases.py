@@ -101,3 +101,11 @@ def test_the_examples_of_policies_are_such_a_table(palyra: CommandLine, tmp_path
     path = tmp_path / "examples.toml"
     path.write_text(EXAMPLES)
     assert palyra("policy", "test", str(path)).status == 0
+
+
+def test_one_case_is_no_cases(palyra: CommandLine, table: str) -> None:
+    one = TABLE.partition("\n\n")[0]
+    Path(table).write_text(one)
+    assert palyra("policy", "test", table).out.startswith("ok, 1 case, by policies ")
+    Path(table).write_text(one.replace("allow", "deny"))
+    assert palyra("policy", "test", table).out.startswith("1 of 1 case came out otherwise, ")

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+import sqlite3
+from contextlib import closing
+from typing import NoReturn
+
+import pytest
+
+from palyra.cli import policy_preset
+from palyra.core.errors import Code, IntegrityError
 from palyra.flow.policy.presets import PRESETS, packaged_pack
+from palyra.store.sqlite.ledger import DATABASE_NAME
 from tests.support.command_line import CommandLine
 from tests.support.own_policies import NO_ECHO, WAIVER, activate, own_policies
 
@@ -47,3 +56,45 @@ def test_of_a_home_that_was_never_used(palyra: CommandLine) -> None:
     assert palyra.json("policy", "preset", "boxed").document["policy_digest"] == (
         packaged_pack("boxed").digest
     )
+
+
+def test_why_is_on_record_and_past_calls_are_told_before(palyra: CommandLine) -> None:
+    palyra("call", "palyra.echo", '{"text":"x"}', "--agent", "demo")
+    ran = palyra("policy", "preset", "boxed", "--reason", "we run boxes")
+    assert ran.err.startswith("past calls since 20")
+    assert ran.err.endswith(": 1 decided again, 0 less strict, 0 stricter, 0 on other grounds\n")
+    assert palyra.json("policy", "show").document["activated"]["reason"] == "we run boxes"
+    ran = palyra.json("policy", "preset", "ask")
+    assert ran.document["replay"]["examined"] == 1
+    assert palyra("policy", "preset", "ask").err == ""
+    assert palyra("policy", "preset", "--reason", "x").status == 2
+
+
+@pytest.mark.invariant("I1")
+def test_nothing_changes_where_past_calls_cannot_be_told(
+    palyra: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = activate(palyra, mine__cedar=WAIVER)
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise IntegrityError(Code.STORE_CORRUPT, "it is damaged")
+
+    monkeypatch.setattr(policy_preset, "reported", fail)
+    assert palyra("policy", "preset", "boxed").status != 0
+    assert palyra.json("policy", "show").document["policy_digest"] == before
+
+
+@pytest.mark.invariant("I1")
+def test_policies_that_cannot_be_read_are_told_with_the_way_out(palyra: CommandLine) -> None:
+    digest = activate(palyra, mine__cedar=WAIVER)
+    with closing(sqlite3.connect(palyra.home / DATABASE_NAME)) as database, database:
+        database.execute("UPDATE packs SET body = x'00' WHERE digest = ?", (digest,))
+    for arguments in (("preset",), ("preset", "boxed"), ("show",)):
+        ran = palyra("policy", *arguments)
+        assert ran.status == palyra.json("policy", *arguments).status != 0
+        assert ran.err.startswith("palyra: the policies in force cannot be read, so no call")
+        assert "  hint: 'palyra policy stage' checks " in ran.err
+        assert "'palyra policy activate DIGEST' puts it into force\n" in ran.err
+        assert ran.err.endswith("  code: store.corrupt\n")
+    kept = palyra.json("policy", "show", "--digest", packaged_pack().digest).document
+    assert kept["is_in_force"] is False

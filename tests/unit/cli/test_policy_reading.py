@@ -80,8 +80,9 @@ def test_a_digest_that_is_not_kept_is_not_found() -> None:
 
 @pytest.mark.invariant("I1")
 def test_rules_that_cannot_be_loaded_are_a_fault() -> None:
-    with pytest.raises(IntegrityError, match="no policies are in force"):
+    with pytest.raises(IntegrityError, match="no policies are in force") as caught:
         rules_in_force(Kept())
+    assert "palyra policy stage" in caught.value.hint
     with pytest.raises(IntegrityError, match="are not kept"):
         rules_of(Kept(), PolicyDigest(DIGESTS[1]))
     with pytest.raises(IntegrityError, match="is not what was staged"):
@@ -93,13 +94,18 @@ def test_before_the_first_start_the_packaged_rules_hold() -> None:
     assert journal_of(PackagedRules()) is None
 
 
-def test_files_and_folders_are_read_under_the_names_they_were_given(tmp_path: Path) -> None:
+def test_policies_have_the_names_of_their_files_and_tables_the_paths_given(tmp_path: Path) -> None:
     folder = write_policies(
         tmp_path / "some", a__cedar=WAIVER, a__toml=EXAMPLES, members__toml="[roles]\n"
     )
     other = write_policies(tmp_path / "other", b__cedar=NO_ECHO) / "b.cedar"
     content = content_at((f"{folder}/", str(other)))
-    assert [source.name for source in content.sources] == [f"{folder}/a.cedar", str(other)]
+    assert [source.name for source in content.sources] == ["a.cedar", "b.cedar"]
+    assert content.typed == {
+        "a.cedar": f"{folder}/a.cedar",
+        "b.cedar": str(other),
+        "members.toml": f"{folder}/members.toml",
+    }
     assert [name for name, _ in content.cases] == [f"{folder}/a.toml"]
     assert content.members_toml == b"[roles]\n"
     alone = content_at((str(folder / "members.toml"), str(folder / "a.toml")))
@@ -111,8 +117,14 @@ def test_files_and_folders_are_read_under_the_names_they_were_given(tmp_path: Pa
 def test_no_file_passes_for_a_packaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_policies(tmp_path / "palyra", base__cedar=WAIVER)
+    write_policies(tmp_path / "other", base__cedar=NO_ECHO)
     for path in ("palyra", "palyra/base.cedar"):
-        assert [source.name for source in content_at((path,)).sources] == ["./palyra/base.cedar"]
+        content = content_at(("other", path))
+        assert [source.name for source in content.sources] == ["base.cedar", "./palyra/base.cedar"]
+        assert content.typed == {
+            "base.cedar": "other/base.cedar",
+            "./palyra/base.cedar": "palyra/base.cedar",
+        }
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from palyra.flow.policy.presets import packaged_pack
 from tests.support.command_line import CommandLine
 from tests.support.own_policies import (
+    EXAMPLES,
     NO_ECHO,
     WAIVER,
     activate,
@@ -87,3 +88,30 @@ def test_policies_with_a_fault(palyra: CommandLine, tmp_path: Path) -> None:
     folder = write_policies(tmp_path / "some", a__cedar="permit")
     ran = palyra.json("policy", "replay", "--policies", str(folder))
     assert (ran.status, ran.document["error"]["code"]) == (2, "policy.invalid")
+
+
+def test_the_same_folder_is_the_same_pack_wherever_it_lies_and_however_it_is_typed(
+    palyra: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"mine__cedar": WAIVER, "mine__toml": EXAMPLES, "other__cedar": NO_ECHO}
+    own_policies(palyra, **files)
+    staged = palyra.json("policy", "stage").document["policy_digest"]
+    write_policies(tmp_path / "some", **files)
+    table = tmp_path / "table.toml"
+    table.write_text(EXAMPLES)
+    monkeypatch.chdir(tmp_path)
+    for folder in ("some", "./some/", str(tmp_path / "some"), "some/../some"):
+        ran = palyra.json("policy", "replay", "--policies", folder)
+        assert ran.document["policy_digest"] == staged
+        ran = palyra.json("policy", "test", str(table), "--policies", folder)
+        assert ran.document["policy_digest"] == staged
+
+
+def test_a_fault_is_told_with_the_path_that_was_typed(
+    palyra: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_policies(tmp_path / "some", mine__cedar="permit", members__toml="[rols]\n")
+    monkeypatch.chdir(tmp_path)
+    told = palyra("policy", "replay", "--policies", "./some").err
+    assert "\n./some/members.toml:1:1: there is no table rols" in f"\n{told}"
+    assert "\n./some/mine.cedar:1:" in f"\n{told}"

@@ -51,6 +51,7 @@ def test_a_folder_that_others_can_write_to_is_told(palyra: CommandLine) -> None:
     ran = palyra("policy", "show")
     assert ran.status == 0
     assert "The folder of policies cannot be used: " in ran.out
+    assert f"\n  hint: chmod go-w {palyra.home}/policies\n" in ran.out
     assert palyra.json("policy", "show").document["folder"]["fault"]
 
 

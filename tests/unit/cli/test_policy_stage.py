@@ -22,7 +22,7 @@ def test_what_would_change_is_told_and_nothing_is_in_force(palyra: CommandLine) 
     ]
     assert lines[4].endswith(": 2 decided again, 0 less strict, 1 stricter, 0 on other grounds")
     assert f"call {call_id} of palyra.echo by agent:demo: allowed " in lines[5]
-    assert lines[-1].endswith(f"palyra policy activate {digest}")
+    assert lines[-1].endswith(f"palyra policy activate {digest[:12]}")
     assert ran.err == "palyra: without an example and a counter-example: mine.no-echo\n"
     assert palyra.json("policy", "show").document["policy_digest"] == packaged_pack().digest
 
@@ -70,6 +70,7 @@ def test_policies_with_a_fault_are_not_staged(palyra: CommandLine) -> None:
 def test_policies_by_way_of_a_link_are_not_staged(palyra: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     assert palyra("workspaces", "add", str(tmp_path / "project")).status == 0
+    (palyra.home / "policies").rmdir()
     (palyra.home / "policies").symlink_to(tmp_path / "project")
     ran = palyra.json("policy", "stage")
     assert (ran.status, ran.document["error"]["code"]) == (2, "policy.source_refused")
@@ -89,3 +90,18 @@ def test_there_is_a_way_out_of_policies_that_cannot_be_loaded(palyra: CommandLin
     staged = ran.out.splitlines()[0].removeprefix("staged ")
     assert palyra("policy", "activate", staged).status == 0
     assert palyra.json("policy", "show").document["policy_digest"] == staged
+
+
+def test_the_command_it_ends_with_can_be_typed_as_it_is(palyra: CommandLine) -> None:
+    own_policies(palyra, mine__cedar=WAIVER, mine__toml=EXAMPLES)
+    lines = palyra("policy", "stage").out.splitlines()
+    assert lines[1].endswith(" policies, 2 examples held")
+    words = lines[-1].partition(": palyra ")[2].split()
+    assert palyra(*words).status == 0
+    assert "It is in force already." in palyra("policy", "stage").out
+
+
+def test_a_time_that_is_none_is_told_with_times_that_are(palyra: CommandLine) -> None:
+    for command in ("stage", "replay", "suggest"):
+        message = palyra.json("policy", command, "--since", "monday").document["error"]["message"]
+        assert message.endswith("it is not a duration such as 12h or 7d")

@@ -179,3 +179,19 @@ def test_a_reason_shows_as_what_it_is(palyra: CommandLine) -> None:
         assert "\x1b" not in ran.out
         assert "\u202e" not in ran.out
     assert palyra.json("posture", "list").document["postures"][0]["reason"] == "a\x1b[2Jb\u202ec"
+
+
+def test_one_that_is_set_for_others_is_told_with_what_to_type(palyra: CommandLine) -> None:
+    for name in ("demo", "eve"):
+        palyra(
+            "posture", "set", ECHO, "disabled", "--scope", "agent", "--for", name, "--reason", "x"
+        )
+    error = palyra.json("posture", "clear", ECHO).document["error"]
+    assert (error["code"], error["message"], error["hint"]) == (
+        "posture.unknown",
+        "no posture of palyra.echo is set for everybody",
+        "it has one for agent demo (--scope agent --for demo), agent eve (--scope agent --for eve)",
+    )
+    palyra("posture", "set", "palyra.sleep", "disabled", "--reason", "x")
+    ran = palyra.json("posture", "clear", "palyra.sleep", "--scope", "agent", "--for", "demo")
+    assert ran.document["error"]["hint"] == "it has one for everybody (no --scope)"

@@ -2,7 +2,7 @@
 import msgspec
 import pytest
 
-from palyra.cli.result_text import tone_of, words_of
+from palyra.cli.result_text import hint_about, tone_of, words_of
 from palyra.core.attestation import Anchor
 from palyra.core.ids import AttestationId, CallId, RunId, SessionId
 from palyra.core.result import (
@@ -154,3 +154,9 @@ def test_output_cannot_write_lines_of_ours() -> None:
         outcome=msgspec.structs.replace(ALLOWED.outcome, output=output),  # type: ignore[type-var]
     )
     assert words_of(forged)[1] == '{\n  "echo": "\\n  call: FORGED"\n}'
+
+
+def test_a_hint_names_the_call_that_is_meant() -> None:
+    hint = "'palyra policy explain CALL_ID' tells"
+    assert hint_about(hint, "01J") == "'palyra policy explain 01J' tells"
+    assert hint_about("write to CALL_ID", "01J") == "write to CALL_ID"

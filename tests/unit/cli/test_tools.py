@@ -25,7 +25,7 @@ def test_the_configuration_decides(palyra: CommandLine, monkeypatch: pytest.Monk
     ran = palyra.json("tools", "show", "palyra.sleep", "--agent", "demo")
     assert ran.document["verdict"] == "deny"
     assert ran.document["code"] == "tool.not_allowlisted"
-    assert ran.document["policies"] == []
+    assert ran.document["policies"] == ["palyra.unlisted"]
 
 
 def test_for_people(palyra: CommandLine) -> None:

@@ -79,6 +79,10 @@ EXAMPLES: list[tuple[Event, str]] = [
     ),
     (events.RunOpened(run_id=RUN_ID, session_id=SESSION_ID, principal="agent:ada"), RUN_ID),
     (DECIDED, CALL_ID),
+    (
+        events.CallRedecided(call_id=CALL_ID, request=REQUEST, decision=DECISION_RECORD),
+        CALL_ID,
+    ),
     (events.ApprovalRequested(call_id=CALL_ID, approval_id=APPROVAL_ID), CALL_ID),
     (events.CallLaunched(call_id=CALL_ID, executor="builtin", permit=PERMIT_RECORD), CALL_ID),
     (

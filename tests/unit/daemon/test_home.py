@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palyra.core.errors import Code, ConfigError
-from palyra.daemon.home import home_directory, prepare_home
+from palyra.daemon.home import POLICIES_NAME, home_directory, prepare_home
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,13 @@ def test_home_is_created_for_the_owner_alone(tmp_path: Path, umask: int) -> None
     finally:
         os.umask(before)
     assert home.stat().st_mode & 0o7777 == 0o700
+    assert (home / POLICIES_NAME).stat().st_mode & 0o7777 == 0o700
+
+
+def test_an_empty_home_gets_a_folder_for_policies(tmp_path: Path) -> None:
+    prepare_home(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == [POLICIES_NAME]
+    prepare_home(tmp_path)
 
 
 def test_missing_parents_are_created(tmp_path: Path) -> None:
@@ -81,7 +88,7 @@ def test_safe_home_is_left_as_it_is(tmp_path: Path) -> None:
     home.mkdir(mode=0o700)
     (home / "kept").touch()
     prepare_home(home)
-    assert (home / "kept").exists()
+    assert [each.name for each in home.iterdir()] == ["kept"]
 
 
 @pytest.mark.parametrize("mode", [0o701, 0o710, 0o704, 0o770, 0o777])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,17 @@ def test_descriptors_are_given_back(folder: Path) -> None:
         refusal(folder)
         read_folder(folder / "none", state=folder, workspaces=())
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.invariant("I10")
+def test_what_others_can_write_is_refused_with_the_command_that_mends_it(tmp_path: Path) -> None:
+    folder = tmp_path / "my policies"
+    folder.mkdir(mode=0o755)
+    write(folder / "a.cedar", b"// a", mode=0o664)
+    for path in (folder / "a.cedar", folder):
+        path.chmod(path.stat().st_mode | 0o020)
+        with pytest.raises(ConfigError, match="can be written by others") as caught:
+            read(folder)
+        assert caught.value.hint == f"chmod go-w '{path}'"
+        subprocess.run(caught.value.hint, shell=True, check=True)  # noqa: S602 - as people do
+    assert read(folder).sources == (Source("a.cedar", "// a"),)

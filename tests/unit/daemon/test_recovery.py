@@ -8,7 +8,7 @@ import pytest
 
 from palyra.core.digest import content_sha256
 from palyra.core.errors import StateConflictError
-from palyra.core.events import EffectPlanned, EffectRecovered
+from palyra.core.events import EffectPlanned, EffectRecovered, read_event
 from palyra.core.lifecycle import CallState
 from palyra.core.principal import Assurance
 from palyra.core.transitions import Note, PlanEffect
@@ -18,7 +18,7 @@ from palyra.flow.sandbox.file_change import FileChange
 from palyra.flow.sandbox.staged import StagedChanges, apply, stage
 from palyra.flow.sandbox.staged import recover as recover_files
 from palyra.flow.seal.attest import Attestor
-from palyra.flow.seal.interrupt import planned_effect, read_event
+from palyra.flow.seal.interrupt import planned_effect
 from tests.support.scripted import CountedIds, FakeClock
 from tests.support.staged_changes import staging_folders
 from tests.support.store import (

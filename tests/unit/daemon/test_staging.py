@@ -7,6 +7,7 @@ import pytest
 
 from palyra.core.errors import Code, InputError
 from palyra.core.pack import MOST_POLICIES
+from palyra.daemon import staging
 from palyra.daemon.policy_folder import FolderContent
 from palyra.daemon.staging import InvalidPoliciesError, check, report
 from palyra.flow.policy.presets import packaged_pack
@@ -58,6 +59,22 @@ def test_an_empty_folder_is_the_preset_itself() -> None:
 
 def test_a_policy_without_examples_is_named() -> None:
     assert check(folder(), preset="ask").unexampled == ("own.quiet",)
+
+
+def test_a_policy_about_a_tool_that_does_not_come_with_palyra_is_noted() -> None:
+    text = QUIET.replace('"palyra.echo"', '"palyra.ecko"')
+    assert check(folder(text), preset="ask").notes == (
+        "policy own.quiet is about palyra.ecko, no built-in tool; did you mean palyra.echo?",
+    )
+    assert check(folder(), preset="ask").notes == ()
+
+
+def test_the_packaged_examples_are_run_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = EXAMPLES.replace(b"own.quiet", b"palyra.read-only")
+    monkeypatch.setattr(staging, "packaged_tables", lambda _: (("palyra/base.toml", table),))
+    with pytest.raises(InputError) as failed:
+        check(FolderContent(), preset="ask")
+    assert failed.value.code is Code.POLICY_EXAMPLE
 
 
 def test_every_fault_has_its_place() -> None:

@@ -174,6 +174,7 @@ async def test_pending_is_not_executable_and_an_approval_launches_it_once(tmp_pa
         assert simulator.kinds(about=call_id) == [
             "call.decided",
             "approval.requested",
+            "call.redecided",
             "call.launched",
             "call.ended",
         ]

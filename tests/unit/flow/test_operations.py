@@ -3,17 +3,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import apsw
 import msgspec
 import pytest
 
 from palyra.core.digest import PolicyDigest
-from palyra.core.errors import Code, NotFoundError, NotPermittedError, PalyraError
+from palyra.core.errors import (
+    Code,
+    InputError,
+    IntegrityError,
+    NotFoundError,
+    NotPermittedError,
+    PalyraError,
+)
 from palyra.core.ids import CredentialId
 from palyra.core.pack import Members
 from palyra.core.posture import Posture, PostureScope, PostureSetting
 from palyra.core.principal import Assurance, Credential, Principal, PrincipalKind
 from palyra.core.workspace import Workspace
 from palyra.daemon.local_identity import local_operator
+from palyra.store.sqlite.ledger import DATABASE_NAME
 from tests.support.policies import pack_of
 from tests.support.samples import NOW_MS
 from tests.support.simulator import AGENT_CREDENTIAL, GateSimulator
@@ -216,3 +225,57 @@ async def test_of_two_who_activate_at_once_one_is_told_that_it_came_too_late(
         rules = one.composition.ledger.rules_in_force()
         assert rules is not None
         assert rules.policy_digest == first.digest
+
+
+@pytest.mark.invariant("I6")
+async def test_a_pack_without_the_packaged_policies_is_not_staged(tmp_path: Path) -> None:
+    whole = pack_of(QUIET)
+    without = [each for each in whole.policies if each.policy_id != "palyra.ceiling"]
+    harmless = [
+        msgspec.structs.replace(each, text=f"{each.text} ")
+        if each.policy_id == "palyra.ceiling"
+        else each
+        for each in whole.policies
+    ]
+    async with GateSimulator(tmp_path / "home") as simulator:
+        for pack in (
+            msgspec.structs.replace(whole, policies=tuple(without)),
+            msgspec.structs.replace(whole, policies=tuple(harmless)),
+            msgspec.structs.replace(whole, preset="lax"),
+        ):
+            with pytest.raises(InputError) as refused:
+                await operations(simulator).stage_pack(pack, credential=OWNER)
+            assert refused.value.code is Code.POLICY_INVALID
+        assert simulator.composition.ledger.pack(whole.digest) is None
+
+
+async def test_what_is_kept_under_a_digest_is_looked_at_before_it_comes_into_force(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "home"
+    async with GateSimulator(home) as simulator:
+        act, pack = operations(simulator), pack_of(QUIET)
+        await act.stage_pack(pack, credential=OWNER)
+        other = apsw.Connection(str(home / DATABASE_NAME))
+        other.execute("UPDATE packs SET body = x'7b7d' WHERE was_active = 0")
+        other.close()
+        with pytest.raises(IntegrityError):
+            await act.activate_pack(pack.digest, credential=OWNER, reason="")
+        await act.stage_pack(pack, credential=OWNER)  # which repairs it
+        await act.activate_pack(pack.digest, credential=OWNER, reason="")
+
+
+@pytest.mark.invariant("I8")
+async def test_an_attempt_at_what_is_not_there_is_on_record_too(tmp_path: Path) -> None:
+    nowhere = PolicyDigest("0" * 64)
+    async with GateSimulator(tmp_path / "home") as simulator:
+        act = operations(simulator)
+        for attempt in (
+            act.activate_pack(nowhere, credential=AGENT_CREDENTIAL, reason=""),
+            act.clear_posture(
+                "palyra.echo", PostureScope.GLOBAL, "", credential=AGENT_CREDENTIAL, reason=""
+            ),
+        ):
+            with pytest.raises(NotPermittedError):
+                await attempt
+        assert len(simulator.bodies("action.refused")) == 2

@@ -87,8 +87,10 @@ def test_a_mebibyte_of_bytes_can_be_written() -> None:
     [
         (READ, {"path": ".git/config"}, Facts(reads=(".git/config",))),
         (READ, {"workspace": "w", "path": "x"}, Facts(workspace="w", reads=("x",))),
-        (LIST, {}, Facts(reads=(".",))),
-        (SEARCH, {"text": "x", "path": "a"}, Facts(reads=("a",))),
+        (LIST, {}, Facts(reads=("./",))),
+        (LIST, {"workspace": "w", "path": "a/b"}, Facts(workspace="w", reads=("a/b/",))),
+        (SEARCH, {"text": "x"}, Facts(reads=("./",))),
+        (SEARCH, {"text": "x", "path": "a"}, Facts(reads=("a/",))),
         (WRITE, {"path": "x", "content": "\u00e9"}, Facts(writes=("x",), size_bytes=2)),
         (
             WRITE,

@@ -26,7 +26,7 @@ from palyra.core.proposal import CallRequest, Malformed, Proposal
 from palyra.core.strict_json import JsonLimits, decode
 from palyra.core.trace import trace_of
 from palyra.core.workspace import Workspace
-from palyra.flow.intake.redaction import committed, journaled, keyed_digest
+from palyra.flow.intake.redaction import committed, journaled, keyed_digest, veiled
 from palyra.flow.intake.schema import ArgumentSchema
 
 if TYPE_CHECKING:
@@ -133,9 +133,10 @@ class Receiver:
         )
         secrets, key = manifest.secret_fields, self._commitment_key
         kept = journaled(arguments, secret_fields=secrets, key=key)
-        identifying = canonical
-        if secrets:  # I11: a plain digest would help to guess them
+        identifying, seen = canonical, arguments
+        if secrets:  # I11: a plain digest would help to guess them, and facts would tell them
             identifying = canonicalize(committed(arguments, secret_fields=secrets, key=key))
+            seen = veiled(arguments, secret_fields=secrets, key=key)  # type: ignore[assignment]
         return Proposal(
             call_id=CallId(self._ids.ulid()),
             request_id=request.request_id,
@@ -152,7 +153,7 @@ class Receiver:
             executor=manifest.executor,
             arguments=msgspec.Raw(canonical),
             journaled_arguments=msgspec.Raw(canonical if kept is arguments else canonicalize(kept)),
-            facts=_facts(manifest, arguments),
+            facts=_facts(manifest, seen),
             workspace=workspace,
             channel=self._channel,
             plan=sandbox,

@@ -18,7 +18,7 @@ from palyra.core.canonical import canonicalize
 from palyra.core.digest import content_sha256, framed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from palyra.core.canonical import JsonValue
 
@@ -57,7 +57,15 @@ def journaled(arguments: JsonValue, *, secret_fields: Sequence[str], key: bytes)
 
 def committed(arguments: JsonValue, *, secret_fields: Sequence[str], key: bytes) -> JsonValue:
     """Return ``arguments`` with a commitment for every secret, and all else as it is."""
-    return _commit(arguments, trails_of(secret_fields), key)
+    return _replaced(arguments, trails_of(secret_fields), lambda value: _commitment(value, key))
+
+
+def veiled(arguments: JsonValue, *, secret_fields: Sequence[str], key: bytes) -> JsonValue:
+    """Return ``arguments`` with a text in place of every secret, for facts to be drawn from.
+
+    Facts are shown to policy and journaled: no secret may get into them (I11).
+    """
+    return _replaced(arguments, trails_of(secret_fields), lambda value: _veil(value, key))
 
 
 def has_secrets(arguments: JsonValue, *, secret_fields: Sequence[str]) -> bool:
@@ -87,20 +95,35 @@ def trails_of(secret_fields: Sequence[str]) -> tuple[Trail, ...]:
     )
 
 
-def _commit(value: Any, trails: tuple[Trail, ...], key: bytes) -> JsonValue:  # noqa: ANN401
+def _replaced(
+    value: Any,  # noqa: ANN401 - JSON
+    trails: tuple[Trail, ...],
+    replace: Callable[[JsonValue], JsonValue],
+) -> JsonValue:
     # Keys need no escape here: whether a place is secret depends on the way to it alone.
     if () in trails:
-        return _commitment(value, key)
+        return replace(value)
     if isinstance(value, dict):
-        return {name: _commit(item, _below(trails, name), key) for name, item in value.items()}
+        return {
+            name: _replaced(item, _below(trails, name), replace) for name, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_commit(item, _below(trails, str(index)), key) for index, item in enumerate(value)]
+        return [
+            _replaced(item, _below(trails, str(index)), replace) for index, item in enumerate(value)
+        ]
     return value  # type: ignore[no-any-return]  # what is left is a scalar
 
 
 def _commitment(value: JsonValue, key: bytes) -> JsonValue:
-    digest = keyed_digest("palyra.commitment.v1", canonicalize(value), key=key)
-    return {"$commitment": digest.hex()}
+    return {"$commitment": _committing(value, key)}
+
+
+def _veil(value: JsonValue, key: bytes) -> JsonValue:
+    return f"commitment:{_committing(value, key)}"
+
+
+def _committing(value: JsonValue, key: bytes) -> str:
+    return keyed_digest("palyra.commitment.v1", canonicalize(value), key=key).hex()
 
 
 def _redact(value: Any, trails: tuple[Trail, ...], key: bytes) -> JsonValue:  # noqa: ANN401

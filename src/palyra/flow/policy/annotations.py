@@ -60,6 +60,7 @@ CODES: Final[Mapping[Effect, frozenset[Code]]] = MappingProxyType(
                 Code.TOOL_DISABLED,
                 Code.TOOL_POSTURE_ASKS,
                 Code.FACTS_INCOMPLETE,
+                Code.TOOL_NOT_ALLOWLISTED,
             }
         ),
     }

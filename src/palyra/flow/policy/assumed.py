@@ -167,10 +167,9 @@ def _risk(capabilities: tuple[str, ...], files: object, *, is_complete: bool) ->
 
 
 def _files(said: dict[str, Any], *, is_complete: bool) -> dict[str, Any]:
-    # Where paths are left out, no folder is known to hold them all.
-    reads, writes = (
-        texts_in(said.get(name)) if is_complete else () for name in ("reads", "writes")
-    )
+    # Where paths are left out, or are outside, no folder of the workspace holds them all.
+    is_whole = is_complete and not texts_in(said.get("outside"))
+    reads, writes = (texts_in(said.get(name)) if is_whole else () for name in ("reads", "writes"))
     return {
         "outside": [],
         "protected": [],

@@ -18,7 +18,13 @@ import cedarpy
 from palyra.core.errors import Code
 from palyra.core.pack import LARGEST_PACK_BYTES, MOST_POLICIES, Effect, Pack, Policy
 from palyra.flow.policy.annotations import problems
-from palyra.flow.policy.diagnosis import Finding, schema_findings, syntax_finding, vacuous_tests
+from palyra.flow.policy.diagnosis import (
+    Finding,
+    impossible_values,
+    schema_findings,
+    syntax_finding,
+    vacuous_tests,
+)
 from palyra.flow.policy.heads import head_keys
 from palyra.flow.policy.references import attributes_read
 from palyra.flow.policy.sources import Fault, Source, printable
@@ -131,6 +137,7 @@ def _read_all(
         one = _Read(source, statement, outcome)
         faults.extend(_annotation_faults(one))
         faults.extend(_fault(one, finding) for finding in vacuous_tests(statement, outcome))
+        faults.extend(_fault(one, finding) for finding in impossible_values(statement, outcome))
         read.append(one)
         reporter.advance(1)
     return read

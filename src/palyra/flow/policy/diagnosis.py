@@ -15,6 +15,7 @@ import cedarpy
 from cedarpy import pst
 
 from palyra.core.nearest import nearest
+from palyra.flow.policy.known_values import unknown_values
 from palyra.flow.policy.sources import printable
 from palyra.flow.policy.statements import lexemes, place_at, place_of
 from palyra.flow.policy.vocabulary import (
@@ -138,6 +139,15 @@ def vacuous_tests(statement: Statement, template: pst.Template) -> Iterator[Find
                 path.rpartition(".")[2],
                 hint=_did_you_mean(nearest_attribute(path)),
             )
+
+
+def impossible_values(statement: Statement, template: pst.Template) -> Iterator[Finding]:
+    """Return each word that is compared with something it can never be."""
+    for value, compared_with, known in sorted(
+        set(unknown_values(template)), key=lambda each: each[:2]
+    ):
+        message = f"`{value}` is nothing that {compared_with} can be"
+        yield _located(statement, message, f'"{value}"', hint=_meant(value, known))
 
 
 def _first_misfit(statement: Statement, message: str) -> Finding:

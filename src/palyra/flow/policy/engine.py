@@ -19,7 +19,7 @@ from palyra.core.pack import read_pack
 from palyra.core.posture import Posture, PostureScope, PostureSetting, strictest
 from palyra.core.principal import PrincipalKind
 from palyra.core.trace import trace_of
-from palyra.flow.policy.inquiry import uid_of
+from palyra.flow.policy.inquiry import uid_of, workspace_of
 from palyra.flow.policy.rules import Judgement, Rules
 
 if TYPE_CHECKING:
@@ -218,8 +218,7 @@ def _concerns(setting: PostureSetting, proposal: Proposal) -> bool:
         case PostureScope.GLOBAL:
             return True
         case PostureScope.WORKSPACE:
-            workspace = proposal.workspace
-            return workspace is not None and workspace.name == setting.scope_id
+            return workspace_of(proposal) == setting.scope_id
         case PostureScope.AGENT:
             caller = proposal.principal
             return caller.kind is PrincipalKind.AGENT and caller.name == setting.scope_id

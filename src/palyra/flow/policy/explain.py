@@ -28,6 +28,7 @@ from palyra.flow.policy.examples import Alone, Application, concerns
 from palyra.flow.policy.inquiry import WAIVE, Inquiry
 from palyra.flow.policy.rules import Rules
 from palyra.flow.policy.sources import printable
+from palyra.flow.policy.waiver_text import cedar_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,6 +49,8 @@ _ROLE: Final = re.compile(r'\bRole::"([^"\\]+)"')
 _SOMEBODY: Final = "an operator"
 """Stands for any operator without a role: with the space it is nobody's name."""
 _WAIVER_ID: Final = "palyra.explain.supposed-waiver"
+_UNUSUAL: Final = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
+_LONGEST_NAME: Final = 80
 _BOXED: Final = SandboxPlan(tier=Tier.C)
 
 
@@ -85,6 +88,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     verdict: str
     code: Code
+    policy: str = ""
+    """Cedar text to be put into a file as it stands, where a policy is what is needed."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +181,7 @@ class _Change(NamedTuple):
     sentence: str
     ask: Callable[[Inquiry], Inquiry] = lambda inquiry: inquiry
     under: Callable[[Rules], Rules] = lambda rules: rules
+    policy: str = ""
 
 
 def _tried(
@@ -192,6 +198,7 @@ def _tried(
         sentence=", and ".join(change.sentence for change in changes),
         verdict=judgement.verdict.wire,
         code=judgement.code,
+        policy="\n".join(change.policy for change in changes if change.policy),
     )
     return judgement.verdict, remedy
 
@@ -239,11 +246,12 @@ def _changes(rules: Rules, inquiry: Inquiry) -> Iterator[_Change]:
         yield _Change("operator", f"{doer} does it themselves", _by_operator)
     if is_call and inquiry.action != WAIVE and inquiry.is_true("is_sensitive_action"):
         waiving = cache(lambda: _waiving(rules))  # an index of all policies: made once
-        head = (
-            f"permit (principal == {_quoted(inquiry.principal)}, "
-            f'action == Action::"{WAIVE}", resource == {_quoted(inquiry.resource)})'
+        yield _Change(
+            "waiver",
+            "a policy waives the question",
+            under=lambda _: waiving(),
+            policy=_waiver(inquiry),
         )
-        yield _Change("waiver", f"a policy waives the question: {head}", under=lambda _: waiving())
     if inquiry.resource.type == "Tool" and inquiry.action != WAIVE:
         yield _Change(
             "boxed", "it runs in tier C with no network, no secrets and no lasting writes", _boxed
@@ -378,7 +386,22 @@ def _shown(uid: EntityUid) -> str:
     return f"{uid.type.lower()}:{printable(uid.id)}"
 
 
-def _quoted(uid: EntityUid) -> str:
-    """Return an entity as a policy would name it; for people to read."""
-    escaped = uid.id.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{uid.type}::"{printable(escaped)}"'
+def _waiver(inquiry: Inquiry) -> str:
+    """Return a policy that waives the question for this caller and this tool, whatever it does."""
+    who, what = inquiry.principal, inquiry.resource
+    name = _UNUSUAL.sub("-", f"{who.id}.{what.id}")[:_LONGEST_NAME]
+    return (
+        f"@id({cedar_text(f'waive.{name}')})\n"
+        f"@reason({cedar_text(f'{_plainly(who)} need not ask about {_plainly(what)}')})\n"
+        "permit (\n"
+        f"  principal == {who.type}::{cedar_text(who.id)},\n"
+        f'  action == Action::"{WAIVE}",\n'
+        f"  resource == {what.type}::{cedar_text(what.id)}\n"
+        ");"
+    )
+
+
+def _plainly(uid: EntityUid) -> str:
+    """Return a name as short and printable as the reason of a policy must be."""
+    shown = printable(uid.id)
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[:_LONGEST_NAME]}..."

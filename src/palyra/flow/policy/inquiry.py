@@ -177,8 +177,7 @@ class Inquiries:
             "time": _time(now_ms),
             "tool_version": f'"{proposal.tool_version}"',
         }
-        workspace = proposal.workspace.name if proposal.workspace is not None else None
-        _add_facts(attributes, facts, workspace=workspace)
+        _add_facts(attributes, facts, workspace=workspace_of(proposal))
         return Inquiry(
             principal=uid_of(principal),
             roles=self.roles_of(principal),
@@ -250,15 +249,17 @@ def groups_of(tool: str, capabilities: tuple[str, ...]) -> tuple[EntityUid, ...]
 
 def common_folder(paths: Iterable[str]) -> str:
     """Return the deepest folder that holds all ``paths``; ``""`` where only the workspace does."""
-    folders = {posixpath.dirname(path) for path in paths}
-    if not folders or any(_is_odd(folder) for folder in folders):
-        return ""
-    return posixpath.commonpath(folders)
+    folders = set()
+    for path in paths:
+        if _is_odd(path):
+            return ""
+        folders.add(posixpath.dirname(path))
+    return posixpath.commonpath(folders) if folders else ""
 
 
-def _is_odd(folder: str) -> bool:
-    """Say whether a folder is not what its text suggests; the executor refuses such paths."""
-    return folder != "" and not all(word.strip(".") for word in folder.split("/"))
+def _is_odd(path: str) -> bool:
+    """Say whether a path does not lead where its text suggests; the executor refuses such paths."""
+    return not all(word.strip(".") for word in path.removesuffix("/").split("/"))
 
 
 def _add_facts(attributes: dict[str, str], facts: Facts, *, workspace: str | None) -> None:
@@ -266,7 +267,7 @@ def _add_facts(attributes: dict[str, str], facts: Facts, *, workspace: str | Non
     if workspace is None and not (facts.reads or facts.writes or facts.outside or facts.protected):
         del attributes["files"]
     else:
-        attributes["files"] = _files(facts, workspace or facts.workspace or "")
+        attributes["files"] = _files(facts, workspace or "")
     if facts.executable or facts.argv:
         attributes["process"] = _process(facts)
     else:
@@ -281,7 +282,7 @@ def _add_facts(attributes: dict[str, str], facts: Facts, *, workspace: str | Non
 
 
 def _files(facts: Facts, workspace: str) -> str:
-    is_whole = facts.left_out == 0
+    is_whole = facts.left_out == 0 and not facts.outside
     return (
         f'{{"outside":{_texts(facts.outside)},"protected":{_texts(facts.protected)},'
         f'"reads":{_texts(facts.reads)},'
@@ -322,6 +323,13 @@ def _plan(plan: SandboxPlan) -> str:
 @lru_cache(maxsize=256)
 def _capabilities(capabilities: tuple[str, ...]) -> str:
     return _texts(capabilities)
+
+
+def workspace_of(proposal: Proposal) -> str | None:
+    """Return the workspace that a call is about: the one it runs in, else the one it names."""
+    if proposal.workspace is not None:
+        return proposal.workspace.name
+    return proposal.facts.workspace
 
 
 def uid_of(principal: Principal) -> EntityUid:

@@ -37,6 +37,12 @@ def packaged_sources(preset: str) -> tuple[Source, ...]:
     )
 
 
+def packaged_tables(preset: str) -> tuple[tuple[str, bytes], ...]:
+    """Return the tables of examples that stand beside a preset's sources, with their names."""
+    names = [Path(name).with_suffix(".toml") for name in _FILES[preset]]
+    return tuple((f"{PACKAGED}{name}", (_FOLDER / name).read_bytes()) for name in names)
+
+
 @cache
 def packaged_pack(preset: str = DEFAULT_PRESET) -> Pack:
     """Return a preset's policies alone, compiled once.

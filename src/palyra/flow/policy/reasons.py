@@ -28,6 +28,7 @@ PRECEDENCE: Final = {
         Code.PRINCIPAL_NOT_ALLOWED,
         Code.CHANNEL_NOT_ALLOWED,
         Code.TOOL_DISABLED,
+        Code.FACTS_INCOMPLETE,
         Code.POLICY_FORBIDDEN,
         Code.TOOL_NOT_ALLOWLISTED,
         Code.SKILL_NOT_ALLOWLISTED,
@@ -36,7 +37,6 @@ PRECEDENCE: Final = {
     ),
     Verdict.ASK: (
         Code.TOOL_SENSITIVE,
-        Code.FACTS_INCOMPLETE,
         Code.TOOL_POSTURE_ASKS,
         Code.POLICY_ASKS,
     ),
@@ -49,22 +49,8 @@ PRECEDENCE: Final = {
 }
 """For each verdict its codes, the one that is told before the others first."""
 
-_RUNNING: Final = ("tool.execute", "tool.preview", "skill.execute")
-_LISTED: Final = (
-    (
-        "is_principal_allowed",
-        ("tool.execute", "tool.preview", "skill.execute"),
-        Code.PRINCIPAL_NOT_ALLOWED,
-    ),
-    (
-        "is_channel_allowed",
-        ("tool.execute", "tool.preview", "skill.execute"),
-        Code.CHANNEL_NOT_ALLOWED,
-    ),
-    ("is_allowlisted_tool", ("tool.execute", "tool.preview"), Code.TOOL_NOT_ALLOWLISTED),
-    ("is_allowlisted_skill", ("skill.execute",), Code.SKILL_NOT_ALLOWLISTED),
-)
-"""Attributes whose absence alone explains why nothing permits an action."""
+
+_RUNNING: Final = frozenset({"tool.execute", "tool.preview", "skill.execute"})
 
 
 class Reason(NamedTuple):
@@ -86,27 +72,34 @@ def reason_for(
     ``waived`` are the ids of those that only withdrew a question.
     """
     candidates: dict[Code, str] = {}
+    if verdict is Verdict.FORBID:
+        candidates |= _unlisted(inquiry)
+        candidates[Code.POLICY_NO_PERMIT] = MEANINGS[Code.POLICY_NO_PERMIT].sentence
     for policy in sorted(policies, key=lambda each: each.policy_id):
         is_waiver = policy.policy_id in waived
         code = Code.POLICY_WAIVED if is_waiver else _code(policy, verdict)
         candidates.setdefault(code, policy.reason)
-    if verdict is Verdict.FORBID:
-        for attribute, concerned, code in _LISTED:
-            if inquiry.action in concerned and not inquiry.is_true(attribute):
-                candidates.setdefault(code, _unlisted(code, inquiry))
-        candidates.setdefault(Code.POLICY_NO_PERMIT, MEANINGS[Code.POLICY_NO_PERMIT].sentence)
     foremost = next(code for code in PRECEDENCE[verdict] if code in candidates)
     return Reason(foremost, candidates[foremost])
 
 
-def _unlisted(code: Code, inquiry: Inquiry) -> str:
-    """Say what is not on a list, by its name where that is part of the question's scope."""
-    if code is Code.TOOL_NOT_ALLOWLISTED:
-        return f"tool {inquiry.resource.id} is not in tool_call.allowed_tools"
-    if code is Code.PRINCIPAL_NOT_ALLOWED:
-        caller = f"{inquiry.principal.type.lower()}:{inquiry.principal.id}"
-        return f"{caller} is not in tool_call.allowed_principals"
-    return MEANINGS[code].sentence
+def _unlisted(inquiry: Inquiry) -> dict[Code, str]:
+    """Say what is not on a list of the configuration, by its name where it is part of the scope."""
+    if inquiry.action not in _RUNNING:
+        return {}
+    caller = f"{inquiry.principal.type.lower()}:{inquiry.principal.id}"
+    said = {}
+    if not inquiry.is_true("is_principal_allowed"):
+        said[Code.PRINCIPAL_NOT_ALLOWED] = f"{caller} is not in tool_call.allowed_principals"
+    if not inquiry.is_true("is_channel_allowed"):
+        said[Code.CHANNEL_NOT_ALLOWED] = MEANINGS[Code.CHANNEL_NOT_ALLOWED].sentence
+    if inquiry.action == "skill.execute":
+        if not inquiry.is_true("is_allowlisted_skill"):
+            said[Code.SKILL_NOT_ALLOWLISTED] = MEANINGS[Code.SKILL_NOT_ALLOWLISTED].sentence
+    elif not inquiry.is_true("is_allowlisted_tool"):
+        tool = inquiry.resource.id
+        said[Code.TOOL_NOT_ALLOWLISTED] = f"tool {tool} is not in tool_call.allowed_tools"
+    return said
 
 
 def _code(policy: Policy, verdict: Verdict) -> Code:

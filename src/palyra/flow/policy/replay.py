@@ -9,20 +9,20 @@ answer to a question is not part of it.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from palyra.core.decision import Verdict
 from palyra.core.errors import Code, IntegrityError, PalyraError
-from palyra.core.events import CallDecided, Event
+from palyra.core.events import CallDecided, CallRedecided, read_event
 from palyra.core.ids import CallId
 from palyra.core.obligations import NO_OBLIGATIONS, Obligations, combined
 from palyra.core.policy_request import PolicyRequest
 from palyra.flow.policy.inquiry import inquiry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from palyra.core.chain import Entry
     from palyra.core.ports import JournalReader
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 MOST_CHANGES: Final = 10_000
 _PROGRESS_EVERY: Final = 1_000
 _VERDICTS: Final = {verdict.wire: verdict for verdict in Verdict}
-
-E = TypeVar("E", bound=Event)
 
 
 class PastDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,10 +111,28 @@ def past_decisions(reader: JournalReader, *, since_ms: int = 0) -> Iterator[Past
         yield past_decision(entry)
 
 
-def past_decision(entry: Entry) -> PastDecision:
-    """Return the decision that an entry holds. Raises ``IntegrityError``."""
-    event = event_in(entry, CallDecided)
-    decision = event.decision
+def last_decision(entries: Sequence[Entry]) -> PastDecision | None:
+    """Return the decision about a call that counted, from the entries about it.
+
+    A pending call is decided again once its question is answered. Raises ``IntegrityError``.
+    """
+    decided = next((entry for entry in entries if entry.kind == CallDecided.kind), None)
+    if decided is None:
+        return None
+    again = [entry for entry in entries if entry.kind == CallRedecided.kind]
+    return past_decision(decided, again=again[-1] if again else None)
+
+
+def past_decision(entry: Entry, *, again: Entry | None = None) -> PastDecision:
+    """Return the decision that an entry holds, or a later one about the same call ``again``.
+
+    Raises ``IntegrityError``.
+    """
+    event = read_event(entry, CallDecided)
+    decision, request = event.decision, event.request
+    if again is not None:
+        entry, later = again, read_event(again, CallRedecided)
+        decision, request = later.decision, later.request
     verdict = _VERDICTS.get(decision.verdict)
     if verdict is None:
         raise IntegrityError(Code.JOURNAL_BROKEN, f"entry {entry.index} has an unknown verdict")
@@ -130,19 +146,9 @@ def past_decision(entry: Entry) -> PastDecision:
         code=decision.code,
         policies=decision.policies,
         policy_digest=decision.policy_digest,
-        request=event.request,
+        request=request,
         obligations=decision.obligations,
     )
-
-
-def event_in(entry: Entry, kind: type[E]) -> E:
-    """Return the event of an entry of a known kind. Raises ``IntegrityError``."""
-    try:
-        return msgspec.json.decode(entry.body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise IntegrityError(
-            Code.JOURNAL_BROKEN, f"entry {entry.index} is not a {kind.kind} event"
-        ) from error
 
 
 def replay(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from palyra.core.decision import Verdict
 from palyra.core.errors import MEANINGS, Code
 from palyra.core.obligations import NO_OBLIGATIONS, Obligations, combined
+from palyra.core.pack import Effect
 from palyra.core.policy_request import EntityUid
 from palyra.core.trace import trace_of
 from palyra.flow.policy.annotations import obligations_of
@@ -54,10 +55,8 @@ _LOOKED_AT: Final = frozenset(
     }
 )
 """What is looked at here and for the reasons, even where no policy does."""
-_WAIVING: Final = tuple(
-    key for key in request_keys(EntityUid("Action", WAIVE), ()) if key.endswith(f'"{WAIVE}"')
-)
-"""Only a policy that names the waiver withdraws a question: a permit for any action does not."""
+_WAIVING: Final = request_keys(EntityUid("Action", WAIVE), ())
+_NAMING_WAIVERS: Final = frozenset(key for key in _WAIVING if key.endswith(f'"{WAIVE}"'))
 _NO_POLICIES: Final = Slice(positions=(), policies=())
 _UNKEPT: Final = frozenset({Code.POLICY_FAULT, Code.POLICY_REQUEST_INVALID})
 """Judgements that may rest on attributes which no policy looks at."""
@@ -180,7 +179,8 @@ class Rules:
             # What asked, or where nothing did, what permits it only to the approved.
             decisive = first.policies or second.policies
             judgement = self._resting_on(Verdict.ASK, decisive, inquiry)
-            demands = self._demands((*first.policies, *second.policies))
+            waived = waiver.policies if waiver is not None and waiver.allowed else ()
+            demands = self._demands((*first.policies, *second.policies, *waived))
             return judgement._replace(obligations=demands)
         return self._resting_on(Verdict.FORBID, second.policies if second else (), inquiry)
 
@@ -244,14 +244,27 @@ class Rules:
 
         families = [EntityUid("Action", family) for family in actions()[inquiry.action]]
         asked = request_keys(EntityUid("Action", inquiry.action), families)
-        is_waivable = inquiry.resource.type in ("Tool", "Skill") and inquiry.action != WAIVE
+        waivers = _NO_POLICIES
+        if inquiry.resource.type in ("Tool", "Skill") and inquiry.action != WAIVE:
+            waivers = _only_waivers(self._slices.find(principals, _WAIVING, resources))
         return _Scope(
             policies=self._slices.find(principals, asked, resources),
-            waivers=self._slices.find(principals, _WAIVING, resources)
-            if is_waivable
-            else _NO_POLICIES,
+            waivers=waivers,
             entities=build_entities({inquiry.principal: above, inquiry.resource: groups}, schema()),
         )
+
+
+def _only_waivers(found: Slice) -> Slice:
+    """Leave out permits that do not name the waiver: a permit for any action withdraws nothing."""
+    kept = [
+        (position, policy)
+        for position, policy in zip(found.positions, found.policies, strict=True)
+        if policy.effect is Effect.FORBID or not _NAMING_WAIVERS.isdisjoint(policy.action)
+    ]
+    return Slice(
+        positions=tuple(position for position, _ in kept),
+        policies=tuple(policy for _, policy in kept),
+    )
 
 
 def _evaluate(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from palyra.core.approval import Rejection
-from palyra.core.errors import StateConflictError
+from palyra.core.decision import Verdict
+from palyra.core.errors import Code, StateConflictError
 from palyra.core.ids import PermitId
 from palyra.core.obligations import combined
 from palyra.core.permit import Permit
@@ -28,14 +29,27 @@ class Permits:
         self._ids = ids
 
     def build(
-        self, proposal: Proposal, decision: Decision, answer: Answer | None, *, still: Decision
+        self,
+        proposal: Proposal,
+        decision: Decision,
+        answer: Answer | None,
+        *,
+        still: Decision,
+        asked_by: tuple[str, ...] | None = None,
     ) -> Permit | Rejection:
         """Return the permit that decision and answer give, if it still holds now (I4).
 
-        ``still`` is the decision under the policies of this moment.
+        ``still`` is the decision under the policies of this moment; ``asked_by`` are the policies
+        that the question was about, where it was put earlier: no answer covers one that asks since.
         """
         if isinstance(answer, Rejection):
             return answer
+        if asked_by is not None and decision.verdict is Verdict.ASK:
+            others = sorted(set(decision.policies) - set(asked_by))
+            if others:
+                return Rejection(
+                    code=Code.POLICY_STRICTER, reason=f"policy {others[0]} asks since the answer"
+                )
         if still.obligations != decision.obligations:
             demands = combined((decision.obligations, still.obligations))
             decision = msgspec.structs.replace(decision, obligations=demands)

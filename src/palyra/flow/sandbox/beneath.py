@@ -58,9 +58,9 @@ class Symlinks(IntFlag):
     """Which symbolic links a path may go through; links of ``/proc`` never."""
 
     WITHIN = _BENEATH | _NO_MAGICLINKS
-    """Those that stay below the root: enough for reading."""
+    """Those that stay below the root. No tool uses it: a link is a name that policy never saw."""
     NONE = WITHIN | _NO_SYMLINKS
-    """None at all: whatever leads to a write."""
+    """None at all: whatever was decided by the spelling of its path (I2)."""
 
 
 class Resolver(Protocol):
@@ -115,8 +115,10 @@ def refusal(error: OSError, path: str) -> ToolError:
     """Return ``error`` as the fault a tool's caller sees."""
     code = _CODES.get(error.errno or 0, Code.FS_IO)
     why = f": {os.strerror(error.errno or errno.EIO).lower()}"
-    if error.errno == errno.EXDEV:  # the kernel's words for a way out would puzzle people
+    if error.errno == errno.EXDEV:  # the kernel's words for these two would puzzle people
         why = " leads outside the workspace"
+    elif error.errno == errno.ELOOP:
+        why = " goes through a symbolic link"
     return ToolError(code, f"{shown(path)}{why}", details={"path": path[:_SHOWN_CHARACTERS]})
 
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading one file below a workspace: whole, or a part that never cuts a character."""
+"""Reading one file below a workspace: whole, or a part that never cuts a character.
+
+What an agent reads goes through no symbolic link: policy judged the path as it is spelled, and a
+link would read another file than the one that was judged (I2).
+"""
 
 from __future__ import annotations
 
@@ -80,7 +84,7 @@ def read_part(
     """
     is_text = encoding == "utf-8"
     with (
-        open_file(root, readable_components(path), symlinks=Symlinks.WITHIN) as file,
+        open_file(root, readable_components(path), symlinks=Symlinks.NONE) as file,
         faults_of(path),
     ):
         start = max(offset_bytes - _LONGEST_CHARACTER_BYTES + 1, 0) if is_text else offset_bytes

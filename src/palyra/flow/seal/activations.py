@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from palyra.core.events import PolicyActivated
-from palyra.flow.seal.interrupt import read_event
+from palyra.core.events import PolicyActivated, read_event
 
 if TYPE_CHECKING:
     from palyra.core.digest import PolicyDigest

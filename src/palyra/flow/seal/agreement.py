@@ -21,6 +21,7 @@ from palyra.core.events import (
     CallEnded,
     CallInterrupted,
     CallLaunched,
+    CallRedecided,
     Event,
     RunOpened,
     SessionOpened,
@@ -49,6 +50,10 @@ _ended = msgspec.json.Decoder(CallEnded)
 _sessions = msgspec.json.Decoder(SessionOpened)
 _runs = msgspec.json.Decoder(RunOpened)
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_LEADS_TO: Final = {
+    ApprovalRequested.kind: CallState.PENDING,
+    CallLaunched.kind: CallState.LAUNCHED,
+}
 _ENDINGS: Final = (CallEnded.kind, CallInterrupted.kind)
 
 
@@ -71,10 +76,10 @@ class StateAgreement:
         match event:
             case CallDecided():
                 return self._decide(event)
-            case ApprovalRequested():
-                return self._advance(event.call_id, CallState.PENDING)
-            case CallLaunched():
-                return self._advance(event.call_id, CallState.LAUNCHED)
+            case ApprovalRequested() | CallLaunched():
+                return self._advance(event.call_id, _LEADS_TO[event.kind])
+            case CallRedecided() if self._under_way.get(event.call_id) is not CallState.PENDING:
+                return "a call that was not pending was decided again"
             case CallEnded() | CallInterrupted():
                 return self._end(event)
             case SessionOpened() | RunOpened():

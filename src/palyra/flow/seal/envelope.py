@@ -24,9 +24,8 @@ from palyra.core.attestation import (
 from palyra.core.canonical import canonical_record, canonicalize
 from palyra.core.chain import GENESIS, Entry, Receipt, SignedHead, link_under_receipt
 from palyra.core.errors import Code, InputError, IntegrityError, NotFoundError
-from palyra.core.events import CallEnded, CallInterrupted
+from palyra.core.events import CallEnded, CallInterrupted, read_event
 from palyra.core.strict_json import JsonLimits, decode
-from palyra.flow.seal.interrupt import read_event
 from palyra.flow.seal.signatures import PublicKey
 
 if TYPE_CHECKING:

@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from palyra.core.digest import content_sha256
 from palyra.core.errors import MEANINGS, Code, IntegrityError
-from palyra.core.events import CallDecided, CallInterrupted, CallLaunched, EffectPlanned, Event
+from palyra.core.events import (
+    CallDecided,
+    CallInterrupted,
+    CallLaunched,
+    EffectPlanned,
+    read_event,
+)
 from palyra.core.lifecycle import CallState
 from palyra.core.result import NO_OUTPUT, Ending, OutcomeError, OutcomeView
 from palyra.core.transitions import End
@@ -22,18 +28,7 @@ if TYPE_CHECKING:
     from palyra.core.ids import CallId, CredentialId
     from palyra.flow.seal.attest import Attestor
 
-E = TypeVar("E", bound=Event)
 _encode: Final = msgspec.json.Encoder().encode
-
-
-def read_event(entry: Entry, kind: type[E]) -> E:
-    """Return the event of an entry of a known kind."""
-    try:
-        return msgspec.json.decode(entry.body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise IntegrityError(
-            Code.JOURNAL_BROKEN, f"entry {entry.index} is not a {kind.kind} event"
-        ) from error
 
 
 def planned_effect(entries: Sequence[Entry]) -> EffectPlanned | None:

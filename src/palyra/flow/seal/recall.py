@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from palyra.core.errors import Code, IntegrityError, NotFoundError, StateConflictError
-from palyra.core.events import CallDecided, CallEnded, CallInterrupted
+from palyra.core.events import CallDecided, CallEnded, CallInterrupted, read_event
 from palyra.core.ids import is_ulid
 from palyra.core.result import CallResult, read_ending, recorded_result, with_place
-from palyra.flow.seal.interrupt import read_event
 
 if TYPE_CHECKING:
     from palyra.core.attestation import Attestation
@@ -55,6 +54,10 @@ class Recall:
                 Code.PERMIT_MISMATCH, f"call {call_id} would not run as it was decided"
             )
         return proposal
+
+    def asked_by(self, call_id: CallId) -> tuple[str, ...]:
+        """Return the policies that a call's question was about, as the journal has them (I4)."""
+        return self._decided(call_id).decision.policies
 
     def _decided(self, call_id: CallId) -> CallDecided:
         for entry in self._store.of_subject(call_id):

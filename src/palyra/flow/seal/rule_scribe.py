@@ -50,7 +50,12 @@ class RuleScribe:
             decision=decision_record(decision),
         )
         await self._recorder.record(
-            ActivatePack(policy_digest=digest, before=before, events=(activated,))
+            ActivatePack(
+                policy_digest=digest,
+                before=before,
+                rules_version=decision.rules_version,
+                events=(activated,),
+            )
         )
 
     async def posture_set(
@@ -65,7 +70,14 @@ class RuleScribe:
         changed = _posture_changed(
             setting, act, decision, before=before, after=setting.state.value, reason=setting.reason
         )
-        await self._recorder.record(SetPosture(setting=setting, before=before, events=(changed,)))
+        await self._recorder.record(
+            SetPosture(
+                setting=setting,
+                before=before,
+                rules_version=decision.rules_version,
+                events=(changed,),
+            )
+        )
 
     async def posture_cleared(
         self, before: PostureSetting, act: Act, decision: Decision, *, reason: str
@@ -78,6 +90,7 @@ class RuleScribe:
                 scope=before.scope,
                 scope_id=before.scope_id,
                 before=before,
+                rules_version=decision.rules_version,
                 events=(changed,),
             )
         )

@@ -18,6 +18,7 @@ from palyra.core.events import (
     CallDecided,
     CallEnded,
     CallLaunched,
+    CallRedecided,
     EffectPlanned,
     FloodSuppressed,
     PlannedChange,
@@ -162,7 +163,7 @@ class Scribe:
             Launch(
                 call_id=proposal.call_id,
                 rules_version=decision.rules_version,
-                events=(_launched(proposal, permit),),
+                events=(_redecided(proposal, decision), _launched(proposal, permit)),
             )
         )
 
@@ -175,7 +176,8 @@ class Scribe:
         result = call_result(
             proposal, decision, state=state, answer=answer, attestation=attestation
         )
-        return await self._end(proposal, CallState.PENDING, state, attestation, result)
+        again = _redecided(proposal, decision)
+        return await self._end(proposal, CallState.PENDING, state, attestation, result, again)
 
     async def ended(
         self,
@@ -251,6 +253,7 @@ class Scribe:
         after: CallState,
         attestation: Attestation,
         result: CallResult,
+        *first: CallRedecided,
     ) -> CallResult:
         ending = ending_of(result)
         end = End(
@@ -258,7 +261,7 @@ class Scribe:
             before=before,
             after=after,
             ending=ending,
-            events=(_ended(proposal.call_id, attestation, ending),),
+            events=(*first, _ended(proposal.call_id, attestation, ending)),
         )
         recorded = await self._recorder.record(end)
         return with_place(result, recorded.receipt)
@@ -346,6 +349,12 @@ def _decided(subject: Proposal | Malformed, decision: Decision) -> CallDecided:
         plan_digest=proposal.plan_digest if proposal else "",
         request=decision.request,
         decision=decision_record(decision),
+    )
+
+
+def _redecided(proposal: Proposal, decision: Decision) -> CallRedecided:
+    return CallRedecided(
+        call_id=proposal.call_id, request=decision.request, decision=decision_record(decision)
     )
 
 

@@ -15,16 +15,25 @@ from palyra.core.events import (
     CallEnded,
     CallInterrupted,
     CallLaunched,
+    CallRedecided,
     EffectPlanned,
     EffectRecovered,
+    read_event,
 )
 from palyra.core.facts import Facts
 from palyra.core.ids import CallId, RunId, SessionId
-from palyra.flow.seal.interrupt import read_event
 
 if TYPE_CHECKING:
     from palyra.core.chain import Entry
     from palyra.core.ports import JournalReader
+
+
+class Redecided(msgspec.Struct, frozen=True, kw_only=True):
+    """What policy said once the question was answered."""
+
+    entry: int
+    at_ms: int
+    decision: DecisionRecord
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +98,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
     decision: DecisionRecord
     approval_id: str | None
+    redecided: Redecided | None
     launched: Launched | None
     effects: tuple[Effect, ...]
     recoveries: tuple[Recovery, ...]
@@ -125,6 +135,7 @@ def tell(call_id: str, *, journal: JournalReader) -> Story:
         raise NotFoundError(Code.CALL_UNKNOWN)
     event = read_event(decided, CallDecided)
     approval_id: str | None = None
+    redecided: Redecided | None = None
     launched: Launched | None = None
     ended: Ended | None = None
     effects: list[Effect] = []
@@ -133,6 +144,8 @@ def tell(call_id: str, *, journal: JournalReader) -> Story:
         match entry.kind:
             case ApprovalRequested.kind:
                 approval_id = read_event(entry, ApprovalRequested).approval_id
+            case CallRedecided.kind:
+                redecided = _redecided(entry)
             case CallLaunched.kind:
                 launched = _launched(entry)
             case EffectPlanned.kind:
@@ -161,11 +174,17 @@ def tell(call_id: str, *, journal: JournalReader) -> Story:
         at_ms=decided.recorded_at_ms,
         decision=event.decision,
         approval_id=approval_id,
+        redecided=redecided,
         launched=launched,
         effects=tuple(effects),
         recoveries=tuple(recoveries),
         ended=ended,
     )
+
+
+def _redecided(entry: Entry) -> Redecided:
+    again = read_event(entry, CallRedecided)
+    return Redecided(entry=entry.index, at_ms=entry.recorded_at_ms, decision=again.decision)
 
 
 def _launched(entry: Entry) -> Launched:

@@ -57,7 +57,8 @@ class Rules:
             )
         self._connection.execute(
             "INSERT INTO packs VALUES (?, ?, 0, ?)"
-            " ON CONFLICT (digest) DO UPDATE SET staged_at_ms = excluded.staged_at_ms",
+            " ON CONFLICT (digest) DO UPDATE SET staged_at_ms = excluded.staged_at_ms,"
+            " body = excluded.body",  # which repairs one that was damaged
             (digest, staging.at_ms, staging.body),
         )
         # Never the one that is staged just now, even if the clock was set back.
@@ -77,6 +78,7 @@ class Rules:
             raise StateConflictError(
                 Code.STATE_CONFLICT, f"policies {before or 'none'} are in force by now"
             )
+        self._require_version(activation.rules_version)
         self._connection.execute("UPDATE packs SET was_active = 1 WHERE digest = ?", (digest,))
         self._connection.execute(
             "INSERT INTO rules VALUES (1, 1, ?) ON CONFLICT (only)"
@@ -91,6 +93,7 @@ class Rules:
         self._require_policies()
         key = (setting.tool, setting.scope.value, setting.scope_id)
         self._require_posture(key, change.before)
+        self._require_version(change.rules_version)
         if change.before is None and self._count_postures() >= MOST_POSTURES:
             raise StateConflictError(
                 Code.STATE_CONFLICT,
@@ -112,6 +115,7 @@ class Rules:
                 Code.POSTURE_UNKNOWN, f"no posture is set for {change.tool[:64]!r} in this scope"
             )
         self._require_posture(key, change.before)
+        self._require_version(change.rules_version)
         self._connection.execute(
             "DELETE FROM postures WHERE tool = ? AND scope = ? AND scope_id = ?", key
         )
@@ -120,6 +124,10 @@ class Rules:
     def _is_kept(self, digest: PolicyDigest) -> bool:
         found = self._connection.execute("SELECT 1 FROM packs WHERE digest = ?", (digest,))
         return found.fetchone() is not None
+
+    def _require_version(self, expected: int | None) -> None:
+        if expected is not None and expected != self.version:
+            raise StateConflictError(Code.POLICY_CHANGED)
 
     def _require_policies(self) -> None:
         if self.version == 0:

@@ -5,6 +5,7 @@ import copy
 import hashlib
 import hmac
 import json
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from palyra.flow.intake.redaction import (
     keyed_digest,
     secret_depth,
     trails_of,
+    veiled,
 )
 from tests.support.json_values import TEXTS, json_values
 
@@ -249,3 +251,16 @@ def test_argument_cannot_pass_for_a_stand_in(value: JsonValue) -> None:
 )
 def test_has_secrets(arguments: JsonValue, pointer: str, *, answer: bool) -> None:
     assert has_secrets(arguments, secret_fields=("/nowhere", pointer)) is answer
+
+
+@pytest.mark.invariant("I11")
+def test_facts_are_drawn_from_a_text_in_place_of_each_secret() -> None:
+    arguments: JsonValue = {"host": "example.org", "token": "hunter2", "pins": [1234, 5678]}
+    seen = veiled(arguments, secret_fields=("/token", "/pins/*"), key=KEY)
+    assert isinstance(seen, dict)
+    assert seen["host"] == "example.org"
+    texts = [seen["token"], *seen["pins"]]
+    assert all(re.fullmatch(r"commitment:[0-9a-f]{64}", text) for text in texts)
+    assert len(set(texts)) == 3
+    assert seen == veiled(arguments, secret_fields=("/token", "/pins/*"), key=KEY)
+    assert seen != veiled(arguments, secret_fields=("/token", "/pins/*"), key=b"x" * 32)

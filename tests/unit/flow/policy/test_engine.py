@@ -120,6 +120,14 @@ def test_postures_hold_for_whom_they_are_set(setting: PostureSetting, verdict: V
     assert engine(store).decide(other, left=LEFT).code is Code.TOOL_NOT_ALLOWLISTED
 
 
+def test_a_workspaces_posture_holds_for_a_call_that_only_names_it() -> None:
+    store = HeldRules(pack_of())
+    store.set(posture(Posture.DISABLED, PostureScope.WORKSPACE, "home"))
+    facts = msgspec.structs.replace(PROPOSAL.facts, workspace="home", writes=("a",))
+    named = msgspec.structs.replace(PROPOSAL, facts=facts)
+    assert engine(store).decide(named, left=LEFT).code is Code.TOOL_DISABLED
+
+
 def test_the_most_restrictive_posture_wins_whatever_its_scope() -> None:
     store = HeldRules(pack_of())
     store.set(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palyra.core.capability import SENSITIVE_CAPABILITIES, Capability
@@ -120,8 +120,8 @@ def test_policies_whose_conditions_do_not_hold_are_told_those_that_permit_first(
         line=ASK.policy("palyra.allowlisted-tools").line,
     )
     assert [each.policy_id for each in explanation.unmatched[1:]] == [
+        "palyra.incomplete",
         "palyra.sensitive-needs-approval",
-        "palyra.incomplete-needs-approval",
         "palyra.posture-disabled",
         "palyra.posture-asks",
     ]
@@ -140,7 +140,7 @@ def test_only_so_many_policies_are_looked_at(monkeypatch: pytest.MonkeyPatch) ->
     assert whole.not_looked_at == 0
     monkeypatch.setattr(explain_module, "MOST_LOOKED_AT", 2)
     some = explain(ASK, asking())
-    assert some.not_looked_at == 3
+    assert some.not_looked_at == 4
     assert some.unmatched == whole.unmatched[:1]
 
 
@@ -226,7 +226,7 @@ def test_a_box_helps_only_where_a_policy_says_so() -> None:
         ({"is_allowlisted_tool": False, **EXEC}, {("allowed_tools",): "needs_approval"}),
         (
             {"is_complete": False},
-            {("approve",): "allow", ("smaller",): "allow", ("operator",): "allow"},
+            {("smaller",): "allow", ("operator",): "allow"},
         ),
     ],
     ids=str,
@@ -273,8 +273,8 @@ def test_roles_are_found_in_the_policies() -> None:
         '@id("own.deployers") @reason("r") permit (principal, action, resource)'
         ' when { principal in Role::"deployer" };'
     )
-    found = remedies(explain(rules, asking(is_allowlisted_tool=False)))
-    assert found == {("role:deployer",): "allow", ("allowed_tools",): "allow"}
+    found = remedies(explain(rules, asking(EntityUid("Job", "j"), action="cron.list")))
+    assert found == {("role:deployer",): "allow", ("role:scheduler",): "allow"}
     inquiry = asking(EntityUid("Secret", "s"), action="vault.get")
     assert remedies(explain(ASK, inquiry)) == {("role:vault_keeper",): "needs_approval"}
 
@@ -287,20 +287,37 @@ def test_roles_are_found_in_policies_that_waive() -> None:
     assert remedies(explain(rules, asking(**EXEC)))["role:trusted",] == "allow"
 
 
-def test_a_waiver_is_described_by_its_narrowest_head() -> None:
-    inquiry = asking(EntityUid("Tool", 'a"b'), **EXEC)
-    sentence = next(
-        remedy.sentence
-        for remedy in explain(ASK, inquiry).remedies
-        if remedy.changes == ("waiver",)
+def waiver_for(inquiry: Inquiry) -> str:
+    (waiver,) = (
+        remedy for remedy in explain(ASK, inquiry).remedies if remedy.changes == ("waiver",)
     )
-    head = sentence.partition(": ")[2]
-    assert head == (
-        'permit (principal == Agent::"ada", action == Action::"approval.waive",'
-        ' resource == Tool::"a\\"b")'
+    assert waiver.sentence == "a policy waives the question"
+    return waiver.policy
+
+
+def test_a_waiver_is_told_as_a_policy_with_the_narrowest_head() -> None:
+    assert waiver_for(asking(**EXEC)) == (
+        '@id("waive.ada.palyra.process.run")\n'
+        '@reason("ada need not ask about palyra.process.run")\n'
+        "permit (\n"
+        '  principal == Agent::"ada",\n'
+        '  action == Action::"approval.waive",\n'
+        '  resource == Tool::"palyra.process.run"\n'
+        ");"
     )
-    waived = rules_with(f'@id("own.waiver") @reason("r") {head};')
-    assert waived.judge(inquiry).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "name", ["palyra.process.run", 'a"b', "a\\b", "x\n\u202ey", "*", "ř" * 300, "a" * 300]
+)
+def test_the_waiver_that_is_told_goes_into_a_file_as_it_stands(name: str) -> None:
+    inquiry = asking(EntityUid("Tool", name), principal=EntityUid("Agent", name), **EXEC)
+    text = waiver_for(inquiry)
+    assert text.isascii()
+    judgement = rules_with(text).judge(inquiry)
+    assert (judgement.verdict, judgement.code) == (Verdict.ALLOW, Code.POLICY_WAIVED)
+    other = asking(EntityUid("Tool", "other"), principal=EntityUid("Agent", name), **EXEC)
+    assert rules_with(text).judge(other).verdict is Verdict.ASK
 
 
 def test_a_waiver_is_no_remedy_where_something_forbids_to_waive() -> None:
@@ -315,14 +332,14 @@ def test_a_waiver_is_no_remedy_where_something_forbids_to_waive() -> None:
 def test_remedies_are_few_and_the_least_strict_come_first() -> None:
     roles = "\n".join(
         f'@id("own.role-{number}") @reason("r") permit (principal in Role::"role-{number:02}",'
-        f' action == Action::"tool.execute", resource) {"when { context.approved }" * asks};'
+        f' action == Action::"cron.list", resource) {"when { context.approved }" * asks};'
         for number in range(20)
         for asks in (number < 16,)
     )
-    found = explain(rules_with(roles), asking(is_allowlisted_tool=False)).remedies
+    inquiry = asking(EntityUid("Job", "j"), action="cron.list")
+    found = explain(rules_with(roles), inquiry).remedies
     assert len(found) == 12
     assert [remedy.verdict for remedy in found] == ["allow"] * 5 + ["needs_approval"] * 7
-    assert found[0].changes == ("allowed_tools",)
 
 
 # --- The same answer as the gate -----------------------------------------------------------------
@@ -369,6 +386,7 @@ def proposals(draw: st.DrawFn) -> Proposal:
     run=st.sampled_from([0, 1, 32]),
     rules=st.sampled_from([ASK, BOXED]),
 )
+@settings(deadline=None)  # it judges every pair of remedies, and the machine may be busy
 @pytest.mark.invariant("I2")
 def test_a_journaled_question_is_explained_by_the_verdict_that_was_given(
     proposal: Proposal, posture: Posture, run: int, rules: Rules

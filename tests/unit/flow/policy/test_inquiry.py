@@ -105,9 +105,9 @@ def test_facts_become_typed_records() -> None:
     assert seen["files"] == {
         "workspace": "home",
         "reads": ["docs/a.md"],
-        "reads_under": "docs",
+        "reads_under": "",
         "writes": ["docs/b.md", "docs/sub/c.md"],
-        "writes_under": "docs",
+        "writes_under": "",
         "protected": [".git/config"],
         "outside": ["/etc/passwd"],
     }
@@ -213,10 +213,26 @@ def test_where_paths_are_left_out_no_folder_is_known_to_hold_them_all() -> None:
         (("/a/b",), ""),
         (("...a/b",), "...a"),
         (("a/.../b",), ""),
+        (("a/..",), ""),
+        (("a/.",), ""),
+        (("a/b/",), "a/b"),
+        (("a/",), "a"),
+        (("./",), ""),
+        (("a/", "a/b/c"), "a"),
+        (("a//",), ""),
     ],
 )
 def test_the_common_folder_holds_every_path(paths: tuple[str, ...], folder: str) -> None:
     assert common_folder(paths) == folder
+
+
+def test_a_folder_holds_every_path_only_if_none_is_outside() -> None:
+    inside = with_facts(writes=("docs/a",), reads=("src/b/",))
+    seen = context(ask(inside))["files"]
+    assert (seen["writes_under"], seen["reads_under"]) == ("docs", "src/b")
+    outside = with_facts(writes=("docs/a",), reads=("src/b/",), outside=("/etc/passwd",))
+    seen = context(ask(outside))["files"]
+    assert (seen["writes_under"], seen["reads_under"]) == ("", "")
 
 
 def test_a_tool_is_in_the_groups_of_its_names_beginning_and_of_its_powers() -> None:

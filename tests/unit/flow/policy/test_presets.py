@@ -6,7 +6,8 @@ import pytest
 from palyra.core.errors import IntegrityError
 from palyra.core.pack import Pack
 from palyra.flow.policy import presets
-from palyra.flow.policy.presets import PRESETS, packaged_pack, packaged_sources
+from palyra.flow.policy.cases import read_cases
+from palyra.flow.policy.presets import PRESETS, packaged_pack, packaged_sources, packaged_tables
 from palyra.flow.policy.sources import Source
 from palyra.flow.policy.vocabulary import schema_sha256
 
@@ -30,6 +31,14 @@ def test_every_preset_compiles(preset: str) -> None:
     assert pack.schema_sha256 == schema_sha256()
     assert all(policy.policy_id.startswith("palyra.") for policy in pack.policies)
     assert all(policy.reads is not None for policy in pack.policies)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_beside_every_source_stands_its_table_of_examples(preset: str) -> None:
+    tables = packaged_tables(preset)
+    sources = [source.name for source in packaged_sources(preset)]
+    assert [name.replace(".toml", ".cedar") for name, _ in tables] == sources
+    assert all(not read_cases(table, name).faults for name, table in tables)
 
 
 def test_asking_is_what_holds_without_a_word() -> None:

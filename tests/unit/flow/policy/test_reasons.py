@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import dataclasses
 from itertools import combinations
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from palyra.core.decision import Verdict
 from palyra.core.errors import MEANINGS, Code
 from palyra.core.pack import Effect, Policy
+from palyra.core.policy_request import EntityUid
 from palyra.core.posture import Posture
 from palyra.core.session import BudgetLeft
 from palyra.flow.policy.inquiry import Inquiries, Inquiry
@@ -48,6 +50,7 @@ NOT_LISTED: dict[Code, dict[str, object]] = {
 }
 FORBIDDING = {
     Code.TOOL_DISABLED: policy("disabled", Effect.FORBID, "tool.disabled"),
+    Code.FACTS_INCOMPLETE: policy("incomplete", Effect.FORBID, "facts.incomplete"),
     Code.POLICY_FORBIDDEN: policy("own", Effect.FORBID),
 }
 _EVERY = (*NOT_LISTED, *FORBIDDING)
@@ -57,9 +60,26 @@ _EVERY = (*NOT_LISTED, *FORBIDDING)
 def test_of_two_reasons_to_forbid_the_foremost_is_told(pair: tuple[Code, Code]) -> None:
     changes = {name: value for code in pair for name, value in NOT_LISTED.get(code, {}).items()}
     policies = [FORBIDDING[code] for code in pair if code in FORBIDDING]
+    policies.append(policy("unlisted", Effect.FORBID, "tool.not_allowlisted"))
     reason = reason_for(Verdict.FORBID, policies, asked(**changes))
-    order = PRECEDENCE[Verdict.FORBID]
-    assert reason.code is min(pair, key=order.index)
+    assert reason.code is min(pair, key=PRECEDENCE[Verdict.FORBID].index)
+
+
+def test_what_is_not_listed_is_told_by_its_name() -> None:
+    unlisted = [policy("unlisted", Effect.FORBID, "tool.not_allowlisted")]
+    told = [
+        reason_for(Verdict.FORBID, unlisted, asked(**NOT_LISTED[code])).sentence
+        for code in (Code.TOOL_NOT_ALLOWLISTED, Code.PRINCIPAL_NOT_ALLOWED)
+    ]
+    assert told == [
+        "tool palyra.echo is not in tool_call.allowed_tools",
+        "agent:ada is not in tool_call.allowed_principals",
+    ]
+
+
+def test_a_skill_that_is_not_listed_is_told_as_that() -> None:
+    skill = dataclasses.replace(asked(), action="skill.execute", resource=EntityUid("Skill", "a.b"))
+    assert reason_for(Verdict.FORBID, [], skill).code is Code.SKILL_NOT_ALLOWLISTED
 
 
 def test_reasons_are_told_from_the_caller_to_the_call() -> None:

@@ -10,7 +10,7 @@ import pytest
 from palyra.core.chain import Entry
 from palyra.core.decision import Verdict
 from palyra.core.errors import Code, IntegrityError
-from palyra.core.events import CallDecided, CallLaunched
+from palyra.core.events import CallDecided, CallLaunched, read_event
 from palyra.core.facts import Facts
 from palyra.core.lifecycle import CallState
 from palyra.core.policy_request import PolicyRequest
@@ -19,7 +19,6 @@ from palyra.core.session import BudgetLeft
 from palyra.flow.policy.replay import (
     ChangedDecision,
     Direction,
-    event_in,
     is_reproduced,
     past_decision,
     past_decisions,
@@ -286,7 +285,7 @@ def test_an_entry_that_cannot_be_read_is_named() -> None:
         with pytest.raises(IntegrityError, match=r"entry 7 is not a call\.decided event"):
             past_decision(broken)
     with pytest.raises(IntegrityError, match=r"entry 7 is not a call\.launched event"):
-        event_in(entry, CallLaunched)
+        read_event(entry, CallLaunched)
 
 
 def test_an_unknown_verdict_is_named() -> None:

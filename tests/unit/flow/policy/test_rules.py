@@ -72,7 +72,7 @@ def test_a_call_as_it_stands_then_as_if_approved_gives_three_verdicts() -> None:
     assert (refused.verdict, refused.code) == (Verdict.FORBID, Code.TOOL_NOT_ALLOWLISTED)
     assert allowed.policies == ("palyra.allowlisted-tools",)
     assert asked.policies == ("palyra.sensitive-needs-approval",)
-    assert refused.policies == ()
+    assert refused.policies == ("palyra.unlisted",)
 
 
 @pytest.mark.invariant("I6")
@@ -163,6 +163,23 @@ def test_an_exception_within_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> No
     assert "within the engine" not in repr(judgement)
 
 
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"allowed_tools": ()}, Code.TOOL_NOT_ALLOWLISTED),
+        ({"allowed_principals": ("agent:bob",)}, Code.PRINCIPAL_NOT_ALLOWED),
+        ({"allowed_channels": ("grpc",)}, Code.CHANNEL_NOT_ALLOWED),
+    ],
+)
+def test_the_lists_of_the_configuration_are_a_ceiling_for_every_policy(
+    changes: dict[str, object], code: Code
+) -> None:
+    rules = rules_of(own('permit (principal, action == Action::"tool.execute", resource);'))
+    assert judge(rules, ask()).verdict is Verdict.ALLOW
+    judgement = judge(rules, ask(**changes))  # type: ignore[arg-type]
+    assert (judgement.verdict, judgement.code) == (Verdict.FORBID, code)
+
+
 def test_a_forbid_of_an_operators_own_wins_over_every_permit() -> None:
     text = own('forbid (principal, action, resource == Tool::"palyra.echo");')
     judgement = judge(rules_of(text), ask())
@@ -227,6 +244,11 @@ def test_a_waiver_is_forbidden_by_what_names_it_and_the_call_by_what_forbids_it(
         policy_id="not.ada",
     )
     assert judge(rules_of(waiver + against), ask(WRITE)).verdict is Verdict.ASK
+    conditional = own(
+        'forbid (principal, action, resource) when { action == Action::"approval.waive" };',
+        policy_id="no.waivers",
+    )
+    assert judge(rules_of(waiver + conditional), ask(WRITE)).verdict is Verdict.ASK
     everything = own('forbid (principal == Agent::"ada", action, resource);', policy_id="no.ada")
     assert judge(rules_of(waiver + everything), ask(WRITE)).verdict is Verdict.FORBID
 
@@ -241,12 +263,14 @@ def test_posture_asks_and_disables() -> None:
     assert judge(rules, ask(operators, posture=Posture.DISABLED)).verdict is Verdict.FORBID
 
 
-def test_what_policy_cannot_see_in_full_is_asked_about() -> None:
+def test_what_policy_cannot_see_in_full_is_refused_to_agents() -> None:
     much = msgspec.structs.replace(
         PROPOSAL, facts=msgspec.structs.replace(PROPOSAL.facts, left_out=1)
     )
     judgement = judge(rules_of(), ask(much))
-    assert (judgement.verdict, judgement.code) == (Verdict.ASK, Code.FACTS_INCOMPLETE)
+    assert (judgement.verdict, judgement.code) == (Verdict.FORBID, Code.FACTS_INCOMPLETE)
+    theirs = msgspec.structs.replace(much, principal=OPERATOR)
+    assert judge(rules_of(), ask(theirs)).verdict is Verdict.ALLOW
 
 
 @pytest.mark.parametrize(
@@ -318,6 +342,16 @@ def test_demands_of_all_that_permit_are_combined_and_of_what_asks_too() -> None:
     asked = judge(rules, ask(large))
     assert asked.verdict is Verdict.ASK
     assert asked.obligations == Obligations(tiers=(Tier.B,), timeout_ms=900, quorum=2)
+
+
+def test_demands_of_a_waiver_hold_where_something_else_asks() -> None:
+    text = own(
+        '@redact("/echo") @timeout_ms("5")'
+        ' permit (principal, action == Action::"approval.waive", resource);'
+    )
+    demands = Obligations(timeout_ms=5, redact=("/echo",))
+    for posture in (Posture.ALWAYS_ALLOW, Posture.ASK_EACH_TIME):
+        assert judge(rules_of(text), ask(WRITE, posture=posture)).obligations == demands
 
 
 def test_what_is_remembered_depends_on_what_policies_look_at() -> None:

@@ -151,7 +151,7 @@ def test_no_symlink_leads_out(place: Path, resolver: Resolver) -> None:
             assert code_of_reading(root, path, Symlinks.NONE) is Code.FS_SYMLINK
 
 
-def test_links_within_may_be_read_but_never_written(place: Path) -> None:
+def test_links_within_are_followed_only_where_that_is_asked_for(place: Path) -> None:
     (place / "link").symlink_to("sub/file")
     (place / "sub" / "up").symlink_to("../sub")
     with open_root(workspace_at(place)) as root:

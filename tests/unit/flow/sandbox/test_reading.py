@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from palyra.core.digest import content_sha256
 from palyra.core.errors import Code, ToolError
-from palyra.flow.sandbox.beneath import Symlinks, open_root
+from palyra.flow.sandbox.beneath import (
+    Resolver,
+    Symlinks,
+    open_root,
+    resolve_by_kernel,
+    resolve_by_walk,
+)
 from palyra.flow.sandbox.reading import read_part, read_whole, readable_components, text_of
 from tests.support.workspaces import workspace_at
 
@@ -96,6 +102,29 @@ def test_a_whole_file_is_bounded(tmp_path: Path) -> None:
         with pytest.raises(ToolError) as caught:
             read_whole(root, ("x",), symlinks=Symlinks.NONE, limit_bytes=4)
     assert caught.value.code is Code.FS_TOO_LARGE
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize("resolver", [resolve_by_kernel, resolve_by_walk])
+@pytest.mark.parametrize("path", ["link", "folder/x", "sub/up/x", "sub/chain"])
+def test_no_link_is_followed_not_even_one_that_stays_within(
+    tmp_path: Path, path: str, resolver: Resolver
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "x").write_text("inside")
+    (tmp_path / "link").symlink_to("x")
+    (tmp_path / "folder").symlink_to(".")
+    (tmp_path / "sub" / "up").symlink_to("..")
+    (tmp_path / "sub" / "chain").symlink_to("../link")
+    assert (tmp_path / path).read_text() == "inside"  # what following the link reads
+    with (
+        open_root(workspace_at(tmp_path), resolver=resolver) as root,
+        pytest.raises(ToolError) as caught,
+    ):
+        read_part(root, path, offset_bytes=0, limit_bytes=100, encoding="utf-8")
+    assert caught.value.code is Code.FS_SYMLINK
+    assert caught.value.message == f"'{path}' goes through a symbolic link"
+    assert caught.value.hint == "name the real path"
 
 
 def test_staging_folders_are_not_read() -> None:

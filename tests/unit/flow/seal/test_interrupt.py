@@ -8,14 +8,14 @@ from palyra.core.attestation import Anchor
 from palyra.core.canonical import canonical_record
 from palyra.core.chain import Entry
 from palyra.core.errors import MEANINGS, Code, IntegrityError
-from palyra.core.events import CallInterrupted, CallLaunched, Event
+from palyra.core.events import CallInterrupted, CallLaunched, Event, read_event
 from palyra.core.lifecycle import CallState
 from palyra.core.obligations import Obligations
 from palyra.core.principal import Assurance
 from palyra.core.result import NO_OUTPUT, OutcomeError, OutcomeView, read_ending
 from palyra.core.transitions import End
 from palyra.flow.seal.attest import Attestor
-from palyra.flow.seal.interrupt import interruption, planned_effect, read_event
+from palyra.flow.seal.interrupt import interruption, planned_effect
 from tests.support.samples import CREDENTIAL_ID, DECISION_RECORD, NOW_MS, REQUEST
 from tests.support.scripted import CountedIds, FakeClock
 from tests.support.store import KEY, call_id, decided, launched, plan
@@ -87,7 +87,9 @@ def test_an_interrupted_call_is_attested_with_what_was_demanded_of_it() -> None:
     obliged = msgspec.structs.replace(decided(1), request=REQUEST, decision=record)
     end = interrupted(entries(obliged, launched(1)))
     assert isinstance(end, End)
-    assert end.events[0].attestation.statement.decision == record
+    (event,) = end.events
+    assert isinstance(event, CallInterrupted)
+    assert event.attestation.statement.decision == record
 
 
 @pytest.mark.parametrize(

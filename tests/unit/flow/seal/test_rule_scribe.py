@@ -38,13 +38,20 @@ from tests.support.store import POSTURE, open_archive, open_ledger
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from palyra.core.decision import Decision
+
 change = msgspec.structs.replace
 BOXED = change(PACK, preset="boxed")
 LATER_MS = NOW_MS + 5
 OTHER = PolicyDigest("b" * 64)
 LATER = change(ACT, at_ms=LATER_MS)
+RULES = 3
 PERMITTED = change(
-    ALLOW, call_digest=ACT.digest, request=REQUEST, obligations=Obligations(timeout_ms=5)
+    ALLOW,
+    call_digest=ACT.digest,
+    request=REQUEST,
+    obligations=Obligations(timeout_ms=5),
+    rules_version=RULES,
 )
 REFUSED = change(PERMITTED, verdict=Verdict.FORBID, code=Code.POLICY_FORBIDDEN)
 CHANGED = PostureChanged(
@@ -130,7 +137,7 @@ async def test_an_activation_says_who_why_and_what_it_replaced(
         decision=decision_record(PERMITTED),
     )
     assert notebook.only == ActivatePack(
-        policy_digest=PACK.digest, before=before, events=(activated,)
+        policy_digest=PACK.digest, before=before, rules_version=RULES, events=(activated,)
     )
 
 
@@ -138,7 +145,9 @@ async def test_an_activation_says_who_why_and_what_it_replaced(
 async def test_a_posture_is_recorded_with_who_set_it_and_why() -> None:
     notebook = Notebook()
     await RuleScribe(notebook).posture_set(POSTURE, ACT, PERMITTED, before=None)
-    assert notebook.only == SetPosture(setting=POSTURE, before=None, events=(CHANGED,))
+    assert notebook.only == SetPosture(
+        setting=POSTURE, before=None, rules_version=RULES, events=(CHANGED,)
+    )
 
 
 @pytest.mark.invariant("I8")
@@ -148,7 +157,9 @@ async def test_a_posture_in_place_of_another_says_what_was_before() -> None:
     for_good = change(POSTURE, expires_at_ms=None, by_administrator=False)
     await RuleScribe(notebook).posture_set(for_good, ACT, PERMITTED, before=before)
     expected = change(CHANGED, before="ask_each_time", expires_at_ms=None, by_administrator=False)
-    assert notebook.only == SetPosture(setting=for_good, before=before, events=(expected,))
+    assert notebook.only == SetPosture(
+        setting=for_good, before=before, rules_version=RULES, events=(expected,)
+    )
 
 
 @pytest.mark.invariant("I8")
@@ -168,6 +179,7 @@ async def test_a_posture_that_is_removed_leaves_nothing_after_it() -> None:
         scope=PostureScope.WORKSPACE,
         scope_id="site",
         before=POSTURE,
+        rules_version=RULES,
         events=(expected,),
     )
 
@@ -193,6 +205,10 @@ async def test_a_lost_race_is_not_hidden() -> None:
         await scribe.pack_activated(PACK.digest, ACT, PERMITTED, before=OTHER, reason="")
 
 
+def under(version: int) -> Decision:
+    return change(PERMITTED, rules_version=version)
+
+
 @pytest.mark.invariant("I8")
 async def test_what_is_written_is_what_is_in_force(tmp_path: Path) -> None:
     ledger = open_ledger(tmp_path / "home")
@@ -200,18 +216,28 @@ async def test_what_is_written_is_what_is_in_force(tmp_path: Path) -> None:
     try:
         for pack in (PACK, BOXED):
             await scribe.pack_staged(pack, ACT)
-        await scribe.pack_activated(PACK.digest, ACT, PERMITTED, before=None, reason="first")
+        await scribe.pack_activated(PACK.digest, ACT, under(0), before=None, reason="first")
         await scribe.pack_activated(
-            BOXED.digest, LATER, PERMITTED, before=PACK.digest, reason="second"
+            BOXED.digest, LATER, under(1), before=PACK.digest, reason="second"
         )
-        await scribe.posture_set(POSTURE, ACT, PERMITTED, before=None)
+        await scribe.posture_set(POSTURE, ACT, under(2), before=None)
         everywhere = change(POSTURE, scope=PostureScope.GLOBAL, scope_id="", set_at_ms=LATER_MS)
-        await scribe.posture_set(everywhere, LATER, PERMITTED, before=None)
-        await scribe.posture_cleared(POSTURE, LATER, PERMITTED, reason="it is over")
+        await scribe.posture_set(everywhere, LATER, under(3), before=None)
+        await scribe.posture_cleared(POSTURE, LATER, under(4), reason="it is over")
         with pytest.raises(StateConflictError):
             await scribe.pack_activated(
-                PACK.digest, LATER, PERMITTED, before=PACK.digest, reason="too late"
+                PACK.digest, LATER, under(5), before=PACK.digest, reason="too late"
             )
+        for overtaken in (
+            scribe.pack_activated(
+                PACK.digest, LATER, under(4), before=BOXED.digest, reason="by older rules"
+            ),
+            scribe.posture_cleared(everywhere, LATER, under(4), reason="by older rules"),
+            scribe.posture_set(everywhere, LATER, under(4), before=everywhere),
+        ):
+            with pytest.raises(StateConflictError) as refused:
+                await overtaken
+            assert refused.value.code is Code.POLICY_CHANGED
         await scribe.act_refused(ACT, REFUSED)
         assert ledger.rules_in_force() == RulesInForce(version=5, policy_digest=BOXED.digest)
         assert ledger.postures() == (everywhere,)

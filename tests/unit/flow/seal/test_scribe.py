@@ -15,6 +15,7 @@ from palyra.core.events import (
     CallDecided,
     CallEnded,
     CallLaunched,
+    CallRedecided,
     EffectPlanned,
     FloodSuppressed,
     PlannedChange,
@@ -323,13 +324,17 @@ async def test_a_pending_call_is_launched_by_compare_and_set() -> None:
     notebook = Notebook()
     still = msgspec.structs.replace(ALLOW, rules_version=7)
     await scribe(notebook).pending_launched(PROPOSAL, still, PERMIT)
-    assert notebook.only == Launch(call_id=CALL_ID, rules_version=7, events=(LAUNCHED,))
+    again = CallRedecided(call_id=CALL_ID, request=None, decision=decision_record(still))
+    assert notebook.only == Launch(call_id=CALL_ID, rules_version=7, events=(again, LAUNCHED))
 
 
 async def test_a_pending_call_that_is_refused_ends() -> None:
     notebook = Notebook()
     result = await scribe(notebook).pending_refused(PROPOSAL, ASK, answer=REJECTION)
     assert (notebook.end.before, notebook.end.after) == (CallState.PENDING, CallState.DENIED)
+    assert notebook.end.events[0] == CallRedecided(
+        call_id=CALL_ID, request=None, decision=decision_record(ASK)
+    )
     assert ended_by(notebook.end.events).attestation.statement.permit is None
     assert result.state == "denied"
 

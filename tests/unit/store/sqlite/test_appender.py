@@ -160,6 +160,7 @@ def test_a_refused_transition_leaves_the_others_of_its_commit_standing(journal: 
     assert journal.kinds()[2:] == [
         "call.decided",
         "approval.requested",
+        "call.redecided",
         "call.launched",
         "workspace.added",
         "flood.suppressed",

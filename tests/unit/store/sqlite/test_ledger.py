@@ -316,6 +316,7 @@ class TestTwoInstances:
         assert [entry.kind for entry in ledger.of_subject(call_id(1))] == [
             "call.decided",
             "approval.requested",
+            "call.redecided",
             "call.launched",
         ]
 
