@@ -20,6 +20,7 @@ from palyra.flow.policy.presets import packaged_sources
 from palyra.flow.policy.replay import PastDecision
 from palyra.flow.policy.rules import Rules
 from palyra.flow.policy.sources import Source
+from palyra.flow.policy.suggest import ApprovedCall
 from tests.support.samples import NOW_MS, PROPOSAL, SNAPSHOT, SNAPSHOT_DIGEST
 from tests.support.store import WORKSPACE, call_id, decided
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from palyra.core.facts import Facts
     from palyra.core.pack import Members
     from palyra.flow.policy.inquiry import Inquiry
+    from palyra.flow.policy.suggest import Suggestions
 
 TOOL = "test.tool"
 PLENTY = BudgetLeft(run=9, session=99, agent_hour=999)
@@ -110,3 +112,26 @@ def decided_by(rules: Rules, inquiry: Inquiry, *, number: int) -> CallDecided:
             obligations=said.obligations,
         ),
     )
+
+
+RULES = rules_with()
+
+
+def approved(inquiry: Inquiry, *, number: int = 1, rules: Rules = RULES) -> ApprovedCall:
+    """Return a call that a human agreed to."""
+    return ApprovedCall(
+        past=past(inquiry, rules, number=number), basis="approval", launched_at_ms=NOW_MS + 99
+    )
+
+
+def all_approved(*inquiries: Inquiry, rules: Rules = RULES) -> list[ApprovedCall]:
+    return [
+        approved(inquiry, number=number, rules=rules)
+        for number, inquiry in enumerate(inquiries, start=1)
+    ]
+
+
+def with_suggestions(suggestions: Suggestions, text: str = "") -> Rules:
+    """Do what an operator would do: put the text into a file."""
+    texts = [text, *(suggestion.text for suggestion in suggestions.suggestions)]
+    return rules_with("\n".join(texts))

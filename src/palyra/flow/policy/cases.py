@@ -9,6 +9,7 @@ and never an empty match: an example that was misspelt would otherwise hold for 
 from __future__ import annotations
 
 import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -23,6 +24,7 @@ from palyra.core.nearest import nearest
 from palyra.core.policy_request import EntityUid, PolicyRequest
 from palyra.flow.policy.assumed import capabilities_in, context_for, full_budget, texts_in
 from palyra.flow.policy.inquiry import EXECUTE, groups_of, inquiry_of
+from palyra.flow.policy.members import toml_strain
 from palyra.flow.policy.sources import printable
 from palyra.flow.policy.vocabulary import (
     actions,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from palyra.flow.policy.assumed import Assumed
     from palyra.flow.policy.inquiry import Inquiry
 
-LARGEST_TABLE_BYTES: Final = 4 << 20
+LARGEST_TABLE_BYTES: Final = 2 << 20
 MOST_CASES: Final = 20_000
 _MOST_FAULTS: Final = 100
 
@@ -199,15 +201,12 @@ def read_cases(content: bytes, source: str) -> ReadCases:
                 ),
             )
         )
-    readers = [
-        _CaseReader(table, source=source, number=number)
-        for number, table in enumerate(tables, start=1)
-    ]
-    cases = [reader.case() for reader in readers]
-    faults = [fault for reader in readers for fault in reader.faults]
-    if faults:
-        return ReadCases(faults=tuple(faults[:_MOST_FAULTS]))
-    return ReadCases(cases=tuple(case for case in cases if case is not None))
+    cases: list[Case] = []
+    faults: list[CaseFault] = []
+    with suppress(_EnoughFaultsError):
+        for number, table in enumerate(tables, start=1):
+            cases.append(_CaseReader(table, faults, source=source, number=number).case())
+    return ReadCases(faults=tuple(faults)) if faults else ReadCases(cases=tuple(cases))
 
 
 def inquiry_for(case: Case, *, assumed: Assumed) -> Inquiry:
@@ -245,19 +244,28 @@ def inquiry_for(case: Case, *, assumed: Assumed) -> Inquiry:
         return replace(inquiry, attributes={**inquiry.attributes, "budget": claimed})
 
 
-class _CaseReader:
-    """Reads one case and notes everything that is wrong with it."""
+class _EnoughFaultsError(Exception):
+    """Nobody reads more than so many faults, so nothing is done to find them."""
 
-    def __init__(self, table: dict[str, Any], *, source: str, number: int) -> None:
+
+class _CaseReader:
+    """Reads one case and adds everything that is wrong with it to ``faults``."""
+
+    def __init__(
+        self, table: dict[str, Any], faults: list[CaseFault], *, source: str, number: int
+    ) -> None:
         self._table = table
         self._source = source
         self._number = number
         name = table.get("name")
         self._name = name if isinstance(name, str) else ""
-        self.faults: list[CaseFault] = []
+        self._faults = faults
 
-    def case(self) -> Case | None:
-        """Return the case; ``None`` if there are faults."""
+    def case(self) -> Case:
+        """Return the case, which is good for nothing if there are faults.
+
+        Raises ``_EnoughFaultsError`` at the last fault that is noted.
+        """
         for key in self._table:
             if key not in _KEYS:
                 self._fault(key, "there is no such key", nearest(key, _KEYS))
@@ -281,7 +289,7 @@ class _CaseReader:
             context=self._context(),
         )
         self._check(case)
-        return None if self.faults else case
+        return case
 
     def _check(self, case: Case) -> None:
         says_nothing = not case.applies and not case.does_not_apply
@@ -298,7 +306,7 @@ class _CaseReader:
             self._fault("action", f"'{printable(case.action)}' {what}", nearest_action(case.action))
 
     def _fault(self, key: str, message: str, close: str | None = None) -> None:
-        self.faults.append(
+        self._faults.append(
             CaseFault(
                 source=self._source,
                 number=self._number,
@@ -308,6 +316,8 @@ class _CaseReader:
                 nearest=close or "",
             )
         )
+        if len(self._faults) >= _MOST_FAULTS:  # (I13)
+            raise _EnoughFaultsError
 
     def _text(self, key: str, *, is_required: bool = False) -> str:
         value = self._table.get(key)
@@ -373,9 +383,13 @@ def _tables(content: bytes) -> list[dict[str, Any]]:
     if len(content) > LARGEST_TABLE_BYTES:  # (I13)
         raise InputError(Code.POLICY_TOO_LARGE, f"is larger than {LARGEST_TABLE_BYTES} bytes")
     try:
-        document = tomllib.loads(content.decode())
+        text = content.decode()
     except UnicodeDecodeError as error:
         raise InputError(Code.POLICY_EXAMPLE, "is not UTF-8 text") from error
+    if strain := toml_strain(text):  # (I13)
+        raise InputError(Code.POLICY_TOO_LARGE, strain)
+    try:
+        document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise InputError(Code.POLICY_EXAMPLE, f"is not TOML: {printable(str(error))}") from error
     for key in document:

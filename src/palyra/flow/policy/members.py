@@ -13,12 +13,20 @@
     more_files = ["palyra.fs.list_dir"]
 
 Groups may hold groups; roles hold only principals, so that nobody has a role by way of a group.
+A tool is in the groups of its name's beginnings, and in whatever holds these: ``palyra.fs.read``
+is in ``dangerous`` where that holds ``tool_group:palyra.fs``.
+``user:ada`` means ``operator:ada``, as it does on the command line.
+
+Such files come with pull requests, so reading one takes little time whatever it holds (I13).
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from contextlib import suppress
+from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from palyra.core.errors import Code
@@ -29,18 +37,41 @@ from palyra.core.policy_request import EntityUid
 from palyra.flow.policy.sources import Fault, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 TABLES: Final = ("roles", "groups", "tool_groups")
 MOST_PARENTS: Final = 128
 """Roles and groups that one thing may be in: every decision about it looks at all of them (I13)."""
-LARGEST_FILE_BYTES: Final = 16 << 20
+LARGEST_FILE_BYTES: Final = 2 << 20
+MOST_VALUES: Final = 200_000
+"""With the parts of keys: commas, equals signs and dots outside texts."""
+MOST_KEY_PARTS: Final = 6
+"""Of a key such as ``case.context.files``. TOML's reader takes time by their square."""
+MOST_OPEN_BRACKETS: Final = 16
+"""With these limits, TOML's reader takes no longer than about two seconds (I13)."""
 _MOST_FAULTS: Final = 100
+_MOST_COMPARISONS: Final = 2_000
+"""Names that are looked at to say what was meant, for all faults of a file together (I13)."""
+_LONGEST_LINE_START: Final = 256
 
 _KINDS: Final = {"agent": "Agent", "operator": "Operator", "device": "Device", "service": "Service"}
+_ALIASES: Final = {"user": "operator"}
+"""Other names of kinds; members are kept under the first, so that they mean the same."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
 _PLACE: Final = re.compile(r" ?\(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)$")
 _NESTED: Final = {"groups": "group:", "tool_groups": "tool_group:"}
+_TEXT_OR_COMMENT: Final = re.compile(
+    r"#[^\n]*+"
+    r'|"""(?:[^"\\]++|\\.|"(?!""))*+"""(?:""?)?+'
+    r"|'''(?:[^']++|'(?!''))*+'''(?:''?)?+"
+    r'|"(?!"")(?:[^"\\\n]++|\\.)*+"'
+    r"|'(?!'')[^'\n]*+'"
+    r"|[\"'].*+",  # is not closed: TOML's reader goes no further either
+    re.DOTALL,
+)
+_NOT_BRACKETS: Final = re.compile(r"[^\[\]{}]++")
+_ONE_KIND: Final = str.maketrans("{}", "[]")
+_LONG_KEY: Final = re.compile(rf"(?:\.[^.,=\[\]{{}}\n]*+){{{MOST_KEY_PARTS}}}")
 
 
 class Memberships:
@@ -48,15 +79,15 @@ class Memberships:
 
     def __init__(self, members: Members) -> None:
         self._roles = _inverted(members.roles)
-        self._groups = _inverted(members.groups)
-        self._tool_groups = _inverted(members.tool_groups)
+        self._groups = _Nesting(members.groups, "group:")
+        self._tool_groups = _Nesting(members.tool_groups, "tool_group:")
 
     def parents_of(self, principal: EntityUid) -> tuple[EntityUid, ...]:
         """Return all roles and groups that a principal is in, sorted."""
         text = f"{principal.type.lower()}:{principal.id}"
         if _KINDS.get(principal.type.lower()) != principal.type:
             return ()
-        groups = _above(text, self._groups, "group:")
+        groups = self._groups.above(text)
         roles = self._roles.get(text, ())
         return tuple(
             sorted(
@@ -68,10 +99,14 @@ class Memberships:
         )
 
     def groups_of_tool(self, tool: EntityUid) -> tuple[EntityUid, ...]:
-        """Return all groups that a tool is in, sorted; nothing for what is not a tool."""
+        """Return all groups that hold a tool or a beginning of its name, however far up, sorted.
+
+        The beginnings themselves are among them only where a group holds them. Nothing is returned
+        for what is not a tool.
+        """
         if tool.type != "Tool":
             return ()
-        groups = _above(tool.id, self._tool_groups, "tool_group:")
+        groups = self._tool_groups.above(tool.id, *_beginnings(tool.id))
         return tuple(sorted(EntityUid("ToolGroup", name) for name in groups))
 
 
@@ -92,16 +127,41 @@ def read_members(body: bytes, source: str) -> Members | tuple[Fault, ...]:
         return (Fault(source=source, message=message, code=Code.POLICY_TOO_LARGE),)
     try:
         text = body.decode("utf-8")
-        document = tomllib.loads(text)
     except UnicodeDecodeError:
         return (Fault(source=source, message="the file is not UTF-8"),)
+    if message := toml_strain(text):
+        return (Fault(source=source, message=message, code=Code.POLICY_TOO_LARGE),)
+    try:
+        document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         return (_not_toml(error, source),)
     reader = _Reader(source, text)
-    reader.read(document)
-    if reader.faults:
-        return tuple(reader.faults[:_MOST_FAULTS])
-    return Members(**reader.tables)
+    with suppress(_EnoughFaultsError):
+        reader.read(document)
+    return tuple(reader.faults) if reader.faults else Members(**reader.tables)
+
+
+def toml_strain(text: str) -> str:
+    """Say why TOML's reader could take long over ``text``, or nothing. Takes linear time (I13).
+
+    What it leaves out, texts and comments, ends where TOML's reader says so, up to the first place
+    where that reader gives up.
+    """
+    bare = _TEXT_OR_COMMENT.sub("_", text)
+    if sum(map(bare.count, ",=.")) > MOST_VALUES:
+        return f"there are over {MOST_VALUES} values and parts of keys"
+    if _LONG_KEY.search(bare):
+        return f"a key has more than {MOST_KEY_PARTS} parts; put names with dots into quotes"
+    brackets = _NOT_BRACKETS.sub("", bare).translate(_ONE_KIND)
+    for _ in range(MOST_OPEN_BRACKETS):
+        brackets = brackets.replace("[]", "")  # one level, the innermost
+    if "[]" in brackets or brackets.count("[") > MOST_OPEN_BRACKETS:
+        return f"the file is nested too deeply: over {MOST_OPEN_BRACKETS} brackets in each other"
+    return ""
+
+
+class _EnoughFaultsError(Exception):
+    """Nobody reads more than so many faults, so nothing is done to find them."""
 
 
 class _Reader:
@@ -109,9 +169,11 @@ class _Reader:
         self.faults: list[Fault] = []
         self.tables: dict[str, dict[str, tuple[str, ...]]] = {}
         self._source = source
-        self._lines = text.splitlines()
+        self._text = text
+        self._comparisons_left = _MOST_COMPARISONS
 
     def read(self, document: Mapping[str, Any]) -> None:
+        """Fill in the tables. Raises ``_EnoughFaultsError`` at the last fault that is noted."""
         for name, table in document.items():
             if name not in TABLES or not isinstance(table, dict):
                 self._unknown_table(name)
@@ -143,13 +205,14 @@ class _Reader:
             self._fault("the members are not a list of texts", table, key)
             return
         seen: set[str] = set()
-        for member in value:
+        for written in value:
+            member = _meant(written) if table != "tool_groups" else written
             if member in seen:
-                self._fault(f"{printable(member)} is listed twice", table, key)
+                self._fault(f"{printable(written)} is listed twice", table, key)
             elif not (hint := _malformed(table, member)):
                 yield member
             else:
-                self._fault(f"{printable(member)} cannot be a member", table, key, hint)
+                self._fault(f"{printable(written)} cannot be a member", table, key, hint)
             seen.add(member)
 
     def _check_nesting(self, table: str, prefix: str) -> None:
@@ -161,30 +224,38 @@ class _Reader:
             below[key] = [name for name in names if name in groups]
             for name in names:
                 if name not in groups:
-                    close = nearest(name, groups)
+                    close = self._nearest(name, groups)
                     hint = f"did you mean {prefix}{close}?" if close else f"add it to [{table}]"
                     self._fault(f"there is no {prefix}{name}", table, key, hint)
         if cycle := _cycle(below):
             sentence = f"a group is in itself: {_arrows(cycle)}"
             self._fault(sentence, table, cycle[0])
 
+    def _nearest(self, name: str, known: Collection[str]) -> str | None:
+        """Return what was probably meant, as long as not too much was compared (I13)."""
+        if len(known) > self._comparisons_left:
+            return None
+        self._comparisons_left -= len(known)
+        return nearest(name, known)
+
     def _check_parents(self) -> None:
         roles = _inverted(self.tables.get("roles", {}))
         for table, prefix in _NESTED.items():
-            above = _inverted(self.tables.get(table, {}))
-            for member in above:
-                most = MOST_PARENTS - (len(roles.get(member, ())) if table == "groups" else 0)
-                if len(_above(member, above, prefix, most=most)) > most:
+            nesting = _Nesting(self.tables.get(table, {}), prefix, most=MOST_PARENTS)
+            for member, direct in nesting.direct.items():
+                if table == "groups":
+                    count = len(nesting.above(member)) + len(roles.get(member, ()))
+                else:
+                    count = len(nesting.above(member, *_beginnings(member)))
+                if count > MOST_PARENTS:
                     sentence = f"{member} is in over {MOST_PARENTS} roles and groups"
-                    self._fault(sentence, table, above[member][0])
+                    self._fault(sentence, table, direct[0])
         for member, held in roles.items():
             if len(held) > MOST_PARENTS:
                 sentence = f"{member} is in over {MOST_PARENTS} roles and groups"
                 self._fault(sentence, "roles", held[0])
 
     def _fault(self, message: str, table: str, key: str, hint: str = "") -> None:
-        if len(self.faults) >= _MOST_FAULTS:
-            return
         where = f"{printable(table)}.{printable(key)}: " if key else ""
         line = self._line_of(table, key)
         self.faults.append(
@@ -197,20 +268,40 @@ class _Reader:
                 hint=hint,
             )
         )
+        if len(self.faults) >= _MOST_FAULTS:
+            raise _EnoughFaultsError
 
     def _line_of(self, table: str, key: str) -> int:
         """Return the line that most likely sets ``key``; TOML's reader does not tell."""
-        heads = re.compile(rf"\s*\[?\s*[\"']?{re.escape(table)}[\"']?\s*[\].=]")
-        keys = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=") if key else None
-        found = 0
-        for number, line in enumerate(self._lines, start=1):
-            if not found and heads.match(line):
-                found = number
-                if keys is None:
-                    break
-            elif found and keys is not None and keys.match(line):
-                return number
-        return found
+        return self._lines.get((table, key)) or self._lines.get((table, ""), 0)
+
+    @cached_property
+    def _lines(self) -> dict[tuple[str, str], int]:
+        """The lines of all tables and of what they seem to set, found in one go (I13)."""
+        lines: dict[tuple[str, str], int] = {}
+        table = ""
+        for number, line in enumerate(self._text.split("\n"), start=1):
+            start = line[:_LONGEST_LINE_START].lstrip()
+            if start.startswith("["):
+                table = _unquoted(start.lstrip("[").partition("]")[0])
+                lines.setdefault((table, ""), number)
+                continue
+            name, equals, _ = start.partition("=")
+            if not equals:
+                continue
+            if table:
+                lines.setdefault((table, _unquoted(name)), number)
+            else:
+                first, _, rest = name.partition(".")
+                lines.setdefault((_unquoted(first), ""), number)
+                lines.setdefault((_unquoted(first), _unquoted(rest)), number)
+        return lines
+
+
+def _meant(member: str) -> str:
+    """Return a member under the first name of its kind."""
+    kind, colon, name = member.partition(":")
+    return f"{_ALIASES.get(kind, kind)}{colon}{name}"
 
 
 def _malformed(table: str, member: str) -> str:
@@ -252,18 +343,61 @@ def _inverted(table: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]
     return {member: tuple(names) for member, names in above.items()}
 
 
-def _above(
-    member: str, above: Mapping[str, tuple[str, ...]], prefix: str, *, most: int | None = None
-) -> set[str]:
-    """Return every group over ``member``; not many more than ``most``, where that is given."""
-    found: set[str] = set()
-    pending = list(above.get(member, ()))
-    while pending and (most is None or len(found) <= most):
-        name = pending.pop()
-        if name not in found:
-            found.add(name)
-            pending.extend(above.get(prefix + name, ()))
-    return found
+class _Nesting:
+    """Which groups are over something; what is over a group is found only once.
+
+    That is kept for each group that there is, so for no more than :data:`MOST_MEMBERS` (I13).
+    """
+
+    def __init__(
+        self, table: Mapping[str, tuple[str, ...]], prefix: str, *, most: int | None = None
+    ) -> None:
+        self.direct: Final = _inverted(table)
+        self._prefix = prefix
+        self._most = most
+        self._above: dict[str, tuple[str, ...]] = {}
+
+    def above(self, *members: str) -> set[str]:
+        """Return every group over any of ``members``; one above ``most``, where there are more."""
+        found: set[str] = set()
+        for member in members:
+            found.update(self._joined(self.direct.get(member, ())))
+        return found
+
+    def _joined(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return groups and everything over them."""
+        for name in names:
+            self._settle(name)
+        found = set(names).union(*(self._above[name] for name in names))
+        return tuple(found if self._most is None else islice(found, self._most + 1))
+
+    def _settle(self, name: str) -> None:
+        """Find what is over a group, and first what is over the groups that hold it."""
+        pending, waiting = [name], set[str]()
+        while pending:
+            last = pending[-1]
+            holders = self.direct.get(self._prefix + last, ())
+            unsettled = [each for each in holders if each not in self._above]
+            if last in self._above:
+                pending.pop()
+            elif not unsettled:
+                self._above[pending.pop()] = self._joined(holders)
+            elif last in waiting or not waiting.isdisjoint(unsettled):
+                # It is in itself. No file that was read says so, but nothing here may hang on it.
+                self._above[pending.pop()] = self._walked(holders)
+            else:
+                waiting.add(last)
+                pending.extend(unsettled)
+
+    def _walked(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        found: set[str] = set()
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found.add(name)
+                pending.extend(self.direct.get(self._prefix + name, ()))
+        return tuple(found)
 
 
 def _cycle(below: Mapping[str, list[str]]) -> list[str]:
@@ -282,6 +416,19 @@ def _cycle(below: Mapping[str, list[str]]) -> list[str]:
             if name is None and path:
                 settled.add(path.popitem()[0])
     return []
+
+
+def _beginnings(name: str) -> list[str]:
+    """Return the groups that a tool is in by its name, as members of others are written.
+
+    A group that is a member stands for the tools whose names begin with it.
+    """
+    words = name.removeprefix("tool_group:").split(".")
+    return [f"tool_group:{'.'.join(words[:count])}" for count in range(1, len(words))]
+
+
+def _unquoted(key: str) -> str:
+    return key.strip().strip("\"'")
 
 
 def _arrows(cycle: list[str]) -> str:

@@ -33,9 +33,11 @@ _LEXEME: Final = re.compile(
 )
 _NEWLINE: Final = re.compile(r"\r\n?|\n")
 _UNWANTED: Final = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # control characters
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters
+    "\u2028\u2029"  # with some of those above, what looks like a new line but ends no comment
     "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069"  # what hides, or turns text around
     "\ud800-\udfff]"  # halves of characters
+    "|\r(?!\n)"  # ends a comment, but does not look like it everywhere
 )
 _STRUCTURE: Final = re.compile(r"[(\[{.+\-*<>=!&|]|\b(?:if|in|is|has|like|when|unless)\b")
 _FEW: Final = 48
@@ -97,7 +99,7 @@ def statements_in(text: str) -> Iterator[Statement]:
             trailing = _REST_OF_LINE.match(text, match.end())  # speaks of what stands before it
             start = trailing.end() if trailing else match.end()
     nothing = _NOTHING.match(text, start)
-    if nothing is None or nothing.end() < len(text):
+    if nothing is None or nothing.end() < len(text) or cursor.finds_unwanted():
         yield cursor.statement(start, len(text), is_unfinished=True)
 
 
@@ -137,6 +139,11 @@ class _Cursor:
         self._at = 0
         self._line = 1
         self._column = 1
+        self._end = 0
+
+    def finds_unwanted(self) -> bool:
+        """Say whether there is an unwanted character behind the last statement."""
+        return _UNWANTED.search(self._text, self._end) is not None
 
     def statement(
         self,
@@ -146,6 +153,10 @@ class _Cursor:
         unterminated_at: int | None = None,
         is_unfinished: bool = False,
     ) -> Statement:
+        # What stands between statements, such as a comment behind the last, is looked at as well.
+        unwanted = _UNWANTED.search(self._text, self._end, end)
+        unwanted_place = self._place(unwanted.start()) if unwanted else (0, 0)
+        self._end = end
         space = _SPACE.match(self._text, start, end)
         begin = space.end() if space else start
         self._line, self._column = self._place(begin)
@@ -158,9 +169,9 @@ class _Cursor:
             flaw = Flaw(sentence, line, column, is_size=True)
         elif unterminated_at is not None:
             flaw = Flaw("a text is not closed", *self._place(unterminated_at))
-        elif unwanted := _UNWANTED.search(self._text, begin, end):
+        elif unwanted:
             sentence = f"U+{ord(unwanted[0]):04X} may not stand in policies as it is"
-            flaw = Flaw(sentence, *self._place(unwanted.start()))
+            flaw = Flaw(sentence, *unwanted_place)
         elif is_unfinished:
             flaw = Flaw("the last policy is not finished with ;", line, column)
         elif sentence := _too_deep(self._text[begin:end]):

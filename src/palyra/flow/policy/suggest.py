@@ -20,18 +20,23 @@ import msgspec
 from palyra.core.decision import Verdict
 from palyra.core.digest import framed_sha256
 from palyra.core.errors import Code, ConfigError, IntegrityError
-from palyra.core.events import CallDecided, CallLaunched
+from palyra.core.events import CallDecided, CallLaunched, read_event
 from palyra.core.ids import CallId
 from palyra.core.pack import Pack
 from palyra.core.permit import Basis
 from palyra.core.policy_request import EntityUid
 from palyra.flow.policy.compile import compile_pack
 from palyra.flow.policy.inquiry import EXECUTE
-from palyra.flow.policy.replay import PastDecision, event_in, inquiry_about, past_decision
+from palyra.flow.policy.replay import PastDecision, inquiry_about, past_decision
 from palyra.flow.policy.rules import Rules
 from palyra.flow.policy.sources import Source
 from palyra.flow.policy.statements import LONGEST_STATEMENT
-from palyra.flow.policy.waiver_text import seen_in, waiver_text
+from palyra.flow.policy.waiver_text import (
+    MOST_COMBINATIONS,
+    combinations,
+    seen_in,
+    waiver_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -90,6 +95,8 @@ class Obstacle(StrEnum):
     OUT_OF_BOUNDS = "out_of_bounds"
     WAIVER_FORBIDDEN = "waiver_forbidden"
     TOO_VARIED = "too_varied"
+    NO_FACTS = "no_facts"
+    """Whatever was asked for, policy sees the same. So a policy would allow all of it."""
 
 
 class UncoveredCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +130,7 @@ def approved_calls(reader: JournalReader, *, since_ms: int = 0) -> Iterator[Appr
         IntegrityError: an entry is not what its kind says, or a launch has no decision.
     """
     for entry in reader.of_kind(CallLaunched.kind, since_ms=since_ms):
-        launched = event_in(entry, CallLaunched)
+        launched = read_event(entry, CallLaunched)
         if launched.permit.basis not in _AGREED:
             continue
         entries = reader.of_subject(launched.call_id)
@@ -202,10 +209,20 @@ def _candidate(call: ApprovedCall, rules: Rules) -> _Candidate | UncoveredCall |
     if waived.verdict is not Verdict.ALLOW:
         return _uncovered(call.past, Obstacle.ASKED_ANYWAY, waived.reason, waived)
     seen = seen_in(inquiry)
+    if obstacle := _obstacle(seen):
+        return _uncovered(call.past, *obstacle)
+    return _Candidate(call.past, inquiry, seen)
+
+
+def _obstacle(seen: Seen) -> tuple[Obstacle, str] | None:
+    """Return why no policy can speak of a call, if that is in what it shows."""
     if seen.files is not None and (seen.files.protected or seen.files.outside):
         sentence = "it touches protected names, or files outside the workspace"
-        return _uncovered(call.past, Obstacle.OUT_OF_BOUNDS, sentence)
-    return _Candidate(call.past, inquiry, seen)
+        return Obstacle.OUT_OF_BOUNDS, sentence
+    if seen.names_nothing and not seen.size_bytes:
+        sentence = "policy cannot tell the calls of this tool apart: they show no facts"
+        return Obstacle.NO_FACTS, sentence
+    return None
 
 
 def _uncovered(
@@ -260,7 +277,7 @@ def _drafts_that_hold(
     Calls that still do not are put to ``uncovered``; without them the policies are written anew.
     """
     while True:
-        drafts = _short_enough(map(_draft, groups), uncovered)
+        drafts = _short_enough(groups, uncovered)
         tried = _with_drafts(rules.pack, drafts) if drafts else rules
         covered = {
             candidate.past.call_id
@@ -279,15 +296,21 @@ def _drafts_that_hold(
         groups = [group for group in remaining if group]
 
 
-def _short_enough(drafts: Iterable[_Draft], uncovered: list[UncoveredCall]) -> list[_Draft]:
+def _short_enough(
+    groups: Iterable[list[_Candidate]], uncovered: list[UncoveredCall]
+) -> list[_Draft]:
+    """Return the policies that people can still read, and put the other calls to ``uncovered``."""
     kept = []
-    for draft in drafts:
-        if len(draft.text) <= LONGEST_STATEMENT:
-            kept.append(draft)
-            continue
-        sentence = "too many different calls like it were approved for one policy"
+    for candidates in groups:
+        sentence = f"over {MOST_COMBINATIONS} different calls like it were approved for one policy"
+        if len(combinations(each.seen for each in candidates)) <= MOST_COMBINATIONS:
+            draft = _draft(candidates)
+            if len(draft.text) <= LONGEST_STATEMENT:
+                kept.append(draft)
+                continue
+            sentence = "the calls like it are too long for one policy"
         uncovered.extend(
-            _uncovered(each.past, Obstacle.TOO_VARIED, sentence) for each in draft.candidates
+            _uncovered(each.past, Obstacle.TOO_VARIED, sentence) for each in candidates
         )
     return kept
 

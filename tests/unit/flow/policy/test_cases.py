@@ -139,7 +139,9 @@ def test_what_a_case_cannot_do_without(least: str, expected: tuple[str, str]) ->
     [
         (b"\xff", "is not UTF-8 text"),
         (b"[[case", "is not TOML"),
-        (b"a = " + b"[" * 5000, "is not TOML"),
+        (b"a = " + b"[" * 5000, "is nested too deeply"),
+        (b"case" + b".a" * 40_000 + b" = 1", "a key has more than 6 parts"),
+        (b"case = [" + b"1," * 200_001 + b"]", "over 200000 values"),
         (b"case = 1", "is not a list of tables"),
         (b"case = [1]", "is not a list of tables"),
         (b"[[cases]]", "there is no such key"),
@@ -168,6 +170,27 @@ def test_tables_and_lists_of_faults_are_bounded(monkeypatch: pytest.MonkeyPatch)
     assert "more than 149" in read_cases(many, "x.toml").faults[0].message
     monkeypatch.setattr(cases, "LARGEST_TABLE_BYTES", 10)
     assert "larger than 10" in read_cases(many, "x.toml").faults[0].message
+
+
+@pytest.mark.invariant("I13")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\n".join(f"k{n} = 1" for n in range(500)),
+        "groups = [" + '"tol_group:x",' * 500 + "]",
+        "context.capabilities = [" + '"proces_exec",' * 500 + "]",
+        "\n".join(f"context.k{n} = 1" for n in range(500)),
+    ],
+    ids=["keys", "groups", "capabilities", "attributes"],
+)
+def test_one_case_is_not_searched_for_more_faults_than_are_told(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(cases, "nearest", lambda name, _: compared.append(name))
+    many = (table('expect = "allow"', line) + b"\n") * 3
+    assert len(read_cases(many, "x.toml").faults) == 100
+    assert len(compared) <= 101
 
 
 def test_a_fault_is_a_sentence() -> None:

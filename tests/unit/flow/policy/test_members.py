@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import time
+import tomllib
 
 import pytest
 from hypothesis import given
@@ -10,12 +11,17 @@ from hypothesis import strategies as st
 from palyra.core.errors import Code
 from palyra.core.pack import MOST_MEMBERS, NOBODY, Members
 from palyra.core.policy_request import EntityUid
+from palyra.flow.policy import members as members_module
 from palyra.flow.policy.members import (
+    LARGEST_FILE_BYTES,
+    MOST_KEY_PARTS,
+    MOST_OPEN_BRACKETS,
     MOST_PARENTS,
     Memberships,
     groups_of_tool,
     parents_of,
     read_members,
+    toml_strain,
 )
 
 FILE = b"""
@@ -72,6 +78,36 @@ def test_a_tool_is_in_all_groups_above() -> None:
     assert groups_of_tool(members, tool) == uids("ToolGroup", "files", "more")
     assert groups_of_tool(members, EntityUid("Tool", "more")) == ()
     assert parents_of(members, EntityUid("Operator", "ada")) == uids("Role", "approver")
+
+
+def test_a_tool_is_in_what_holds_a_beginning_of_its_name() -> None:
+    of = Memberships(
+        good(
+            b"""
+            [tool_groups]
+            "palyra.fs" = []
+            palyra = ["tool_group:dangerous"]
+            dangerous = ["tool_group:palyra.fs", "acme.deploy"]
+            all = ["tool_group:palyra", "palyra.fs.read"]
+            """
+        )
+    )
+    above = uids("ToolGroup", "all", "dangerous", "palyra")
+    assert of.groups_of_tool(EntityUid("Tool", "palyra.fs.read")) == above
+    assert of.groups_of_tool(EntityUid("Tool", "palyra.fs.deep.er")) == above
+    assert of.groups_of_tool(EntityUid("Tool", "acme.deploy")) == above
+    assert of.groups_of_tool(EntityUid("Tool", "palyra.echo")) == uids("ToolGroup", "all")
+    # Neither a name that only looks like it, nor one that is a group itself.
+    assert of.groups_of_tool(EntityUid("Tool", "palyra.fsx.read")) == uids("ToolGroup", "all")
+    assert of.groups_of_tool(EntityUid("Tool", "palyra.fs")) == uids("ToolGroup", "all")
+    assert of.groups_of_tool(EntityUid("Tool", "acme.deploy_all")) == ()
+
+
+def test_groups_that_are_in_themselves_do_not_hang_anything() -> None:
+    # No file says so, but members may come from elsewhere.
+    groups = {"a": ("group:b",), "b": ("group:c", "group:a"), "c": ("group:a", "agent:x"), "d": ()}
+    of = Memberships(Members(groups={**groups, "e": ("group:a",)}))
+    assert of.parents_of(EntityUid("Agent", "x")) == uids("Group", "a", "b", "c", "e")
 
 
 def test_an_empty_file_has_no_members() -> None:
@@ -175,10 +211,180 @@ def test_there_is_a_greatest_number_of_groups_that_one_can_be_in() -> None:
     assert "agent:x is in over" in fault
 
 
-def test_no_more_than_a_hundred_faults_are_returned() -> None:
-    assert len(bad("[groups]\n" + "\n".join(f"g{n} = 3" for n in range(500)))) == 100
+@pytest.mark.invariant("I13")
+def test_beginnings_of_names_count_among_the_groups_of_a_tool() -> None:
+    outer = "\n".join(f'o{n} = ["tool_group:a"]' for n in range(64))
+    inner = "\n".join(f'i{n} = ["tool_group:a.b"]' for n in range(64))
+    fits = f'[tool_groups]\na = []\n"a.b" = []\n{outer}\n{inner}\n'
+    assert len(groups_of_tool(good(fits.encode()), EntityUid("Tool", "a.b.c"))) == MOST_PARENTS
+    assert "tool_group:a.b is in over 128" in bad(fits + 'more = ["tool_group:a.b"]')[0]
+    assert "a.b.c is in over 128" in bad(fits + 'more = ["a.b.c"]')[0]
+
+
+@pytest.mark.invariant("I13")
+def test_what_is_over_a_group_is_found_once_for_all_its_members() -> None:
+    spine = [f'g{n} = ["group:g{n + 1}"]' for n in range(120)]
+    agents = ", ".join(f'"agent:a{n}"' for n in range(20_000))
+    body = "\n".join(("[groups]", *spine, f"g120 = [{agents}]")).encode()
+    started = time.monotonic()
+    of = Memberships(good(body))
+    assert len(of.parents_of(EntityUid("Agent", "a19999"))) == 121
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[groups]\n" + "\n".join(f"g{n} = 3" for n in range(500)),
+        "[groups]\n" + "\n".join(f'g{n} = ["group:x{n}"]' for n in range(500)),
+        "[groups]\na = [" + ", ".join(f'"agnt:x{n}"' for n in range(500)) + "]",
+        "\n".join(f"[t{n}]" for n in range(500)),
+    ],
+    ids=["values", "missing", "kinds", "tables"],
+)
+@pytest.mark.invariant("I13")
+def test_no_more_than_a_hundred_faults_are_looked_for(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(members_module, "nearest", lambda name, _: compared.append(name))
+    assert len(bad(text)) == 100
+    assert len(compared) <= 100
+
+
+@pytest.mark.invariant("I13")
+def test_what_was_meant_is_not_looked_for_among_too_many() -> None:
+    lines = [f'g{n} = ["group:x{n}"]' for n in range(30_000)]
+    started = time.monotonic()
+    faults = bad("[groups]\n" + "\n".join(lines))
+    assert time.monotonic() - started < 5
+    assert faults[0] == "members.toml:2:1: groups.g0: there is no group:x0; add it to [groups]"
+
+
+def test_faults_in_a_row_have_their_own_lines() -> None:
+    text = '\nroles.a = 1\n[ "groups" ]\n  a=1\n"b" = 2\n[tool_groups]\na = 3\n'
+    assert [each.split(": ")[:2] for each in bad(text)] == [
+        ["members.toml:2:1", "roles.a"],
+        ["members.toml:4:1", "groups.a"],
+        ["members.toml:5:1", "groups.b"],
+        ["members.toml:7:1", "tool_groups.a"],
+    ]
+
+
+# --- What would take TOML's reader too long ----------------------------------------------------
+
+
+def filled(unit: str, *, head: str = "", tail: str = "") -> str:
+    return head + unit * ((LARGEST_FILE_BYTES - len(head) - len(tail)) // len(unit)) + tail
+
+
+def numbered(unit: str, *, head: str = "") -> str:
+    width = len(unit.format(n=1_000_000))
+    count = (LARGEST_FILE_BYTES - len(head)) // width
+    return head + "".join(unit.format(n=1_000_000 + n) for n in range(count))
+
+
+FAULTS = "[groups]\n" + "".join(f"g{n} = 3\n" for n in range(200))
+HALF = LARGEST_FILE_BYTES // 2 - 8
+HOSTILE = {
+    "one long key": lambda: filled(".a", head="a", tail="=1"),
+    "one long key in quotes": lambda: filled('."a"', head="a", tail="=1"),
+    "one long table": lambda: filled(".a", head="[a", tail="]"),
+    "many keys": lambda: numbered("{n}.b.c.d.e.f=1\n", head="[x.y.z.w.a.b]\n"),
+    "many long keys": lambda: numbered("a" + ".a" * 64 + ".k{n}=1\n"),
+    "many tables": lambda: numbered("[x.y.z.w.a.t{n}]\na.a.a.a.a.a=1\n"),
+    "many short tables": lambda: numbered("[t{n}]\n"),
+    "lists of tables": lambda: filled("[[x.y.z.w.a.a]]\na.a.a.a.a.a=1\n"),
+    "open brackets": lambda: filled("[", head="a="),
+    "nested lists": lambda: "a=" + "[" * HALF + "]" * HALF,
+    "nested tables": lambda: "a=" + "{a=" * (HALF // 2) + "1" + "}" * (HALF // 2),
+    "flat lists": lambda: filled("[" * 14 + "]" * 14 + ",", head="a=[", tail="1]"),
+    "numbers": lambda: filled("1,", head="a=[", tail="1]"),
+    "hexadecimal": lambda: filled("f", head="a=0x"),
+    "escapes": lambda: filled("\\n", head='a="', tail='"'),
+    "open text": lambda: filled('\\"', head='a="""'),
+    "open texts": lambda: filled("\"'", head="a="),
+    "missing groups": lambda: numbered('g{n}=["group:x{n}"]\n', head="[groups]\n"),
+    "empty lines": lambda: filled("\n", head=FAULTS),
+    "spaces": lambda: filled(" ", head=FAULTS),
+}
+
+
+@pytest.mark.invariant("I13")
+@pytest.mark.parametrize("shape", HOSTILE)
+def test_no_file_takes_long(shape: str) -> None:
+    body = HOSTILE[shape]().encode()
+    assert LARGEST_FILE_BYTES - 100 < len(body) <= LARGEST_FILE_BYTES
+    started = time.monotonic()
+    faults = read_members(body, "members.toml")
+    assert time.monotonic() - started < 6  # some two seconds; machines differ
+    assert isinstance(faults, tuple)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = 1" + ",1" * 200_000, "there are over 200000 values"),
+        ("a" + ".a" * MOST_KEY_PARTS + " = 1", "a key has more than 6 parts"),
+        ("a = " + "[" * 17 + "]" * 17, "the file is nested too deeply: over 16 brackets"),
+        (" " * (LARGEST_FILE_BYTES + 1), f"the file is over {LARGEST_FILE_BYTES} bytes"),
+    ],
+    ids=["values", "keys", "brackets", "bytes"],
+)
+def test_a_limit_is_named(text: str, says: str) -> None:
+    faults = read_members(text.encode(), "members.toml")
+    assert isinstance(faults, tuple)
+    assert [fault.code for fault in faults] == [Code.POLICY_TOO_LARGE]
+    assert says in faults[0].message
+
+
+def test_texts_and_comments_may_hold_what_they_like() -> None:
+    dots, brackets = ".a" * 99, "[{" * 99
+    inner = f"{dots}{brackets}"
+    texts = [f'"{inner}\\""', f"'{inner}'", f'"""\n{inner}""\\""""""', f"'''\n{inner}'''''"]
+    text = "".join(f"a{n}.b = [{each}] # {inner}\n" for n, each in enumerate(texts))
+    assert len(tomllib.loads(text)) == len(texts)
+    assert toml_strain(text) == ""
+    nested = "a = " + "[" * MOST_OPEN_BRACKETS + "]" * MOST_OPEN_BRACKETS
+    assert toml_strain(nested) == ""
+    assert toml_strain("a" + ".a" * (MOST_KEY_PARTS - 1) + "=1") == ""
+
+
+_PIECES = st.sampled_from(
+    ['"', "'", '"""', "'''", "\\", "#", "\n", "a", "=", ".", "\r\n", "[", "]", "x='1'\n", 'y="2"\n']
+)
+
+
+@pytest.mark.invariant("I13")
+@given(before=st.lists(_PIECES, max_size=14).map("".join), after=st.sampled_from(["", "'", '"']))
+def test_nothing_hides_a_long_key_that_toml_s_reader_would_see(before: str, after: str) -> None:
+    text = f"{before}\nk.k.k.k.k.k.k.k=1\n{after}"
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return
+    is_key = "'k': {'k': {'k'" in str(document)
+    assert bool(toml_strain(text)) is is_key
 
 
 @given(st.binary(max_size=200) | st.text(alphabet='[]roles"=:,agent.\n\\{}', max_size=80))
 def test_no_file_makes_reading_raise(body: bytes | str) -> None:
     read_members(body if isinstance(body, bytes) else body.encode(), "members.toml")
+
+
+def test_a_user_is_an_operator() -> None:
+    written = good(b'[roles]\napprover = ["user:ada"]\n[groups]\nteam = ["user:ada", "user:eve"]\n')
+    assert written == good(
+        b'[roles]\napprover = ["operator:ada"]\n[groups]\nteam = ["operator:ada", "operator:eve"]\n'
+    )
+    assert parents_of(written, EntityUid("Operator", "ada")) == (
+        *uids("Group", "team"),
+        *uids("Role", "approver"),
+    )
+    assert bad('[roles]\na = ["operator:ada", "user:ada"]') == [
+        "members.toml:2:1: roles.a: user:ada is listed twice"
+    ]
+    (fault,) = bad('[roles]\na = ["user:a b"]')
+    assert fault.startswith("members.toml:2:1: roles.a: user:a b cannot be a member")
+    (fault,) = bad('[tool_groups]\na = ["user:ada"]')
+    assert "user:ada cannot be a member" in fault

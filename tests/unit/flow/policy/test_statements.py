@@ -94,17 +94,63 @@ def test_what_follows_the_last_semicolon_is_an_unfinished_policy() -> None:
     assert (last.flaw.line, last.flaw.column) == (3, 3)
 
 
+BREAKS = ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+"""What some editors or readers take for the end of a line."""
+
+
 @pytest.mark.parametrize(
-    "character", ["\0", "\x1b", "\u202e", "\u2066", "\u200b", "\ud800", "\x9b"]
+    "character", ["\0", "\x1b", "\u202e", "\u2066", "\u200b", "\ud800", "\x9b", *BREAKS]
 )
 def test_characters_that_mislead_a_reader_are_flaws_also_in_comments(character: str) -> None:
-    (statement,) = split(f"// a\n// b{character}\n{PERMIT}")
+    (statement,) = split(f"// a\n// b{character}c\n{PERMIT}")
     assert statement.flaw is not None
     assert statement.flaw[:3] == (
         f"U+{ord(character):04X} may not stand in policies as it is",
         2,
         5,
     )
+
+
+@pytest.mark.parametrize("character", BREAKS)
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (f"{PERMIT} // x#forbid (principal, action, resource);\n{PERMIT}", (1, 43)),
+        (f"{PERMIT} // x#forbid (principal, action, resource);", (1, 43)),
+        (f"{PERMIT}\n// x#forbid (principal, action, resource);", (2, 5)),
+        (f"{PERMIT}\n# \n{PERMIT}", (2, 1)),
+        ("// x#", (1, 5)),
+        (POLICY % '"#" == ""', (1, len(POLICY) - 3)),
+    ],
+    ids=["behind", "behind the last", "at the end", "between", "alone", "in a text"],
+)
+def test_what_only_looks_like_a_new_line_is_a_flaw_wherever_it_stands(
+    text: str, place: tuple[int, int], character: str
+) -> None:
+    followed = text.replace("#", character)
+    (flaw,) = [each.flaw for each in split(followed) if each.flaw is not None]
+    assert "may not stand in policies" in flaw.sentence
+    assert (flaw.line, flaw.column) == place
+
+
+def test_a_return_before_a_new_line_is_none() -> None:
+    crlf = f"// x\r\n{PERMIT} // y\r\n\r\n{PERMIT}\r\n// z\r\n"
+    assert [each.flaw for each in split(crlf)] == [None, None]
+
+
+@given(
+    st.lists(
+        st.sampled_from([*BREAKS, "\n", "\r\n", "\n", "\r\n", "// ", " ", "//", PERMIT, PERMIT]),
+        max_size=12,
+    )
+)
+def test_cedar_sees_the_same_policies_or_none(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    statements = split(text)
+    is_refused = any(each.flaw for each in statements)
+    assert is_refused or len(cedarpy.PolicySet.from_str(text)) == len(statements)
+    odd = text.replace("\r\n", "\n")
+    assert is_refused or not any(each in odd for each in BREAKS)
 
 
 @pytest.mark.invariant("I13")
