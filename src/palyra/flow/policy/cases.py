@@ -24,8 +24,8 @@ from palyra.core.nearest import nearest
 from palyra.core.policy_request import EntityUid, PolicyRequest
 from palyra.flow.policy.assumed import capabilities_in, context_for, full_budget, texts_in
 from palyra.flow.policy.inquiry import EXECUTE, groups_of, inquiry_of
-from palyra.flow.policy.members import toml_strain
 from palyra.flow.policy.sources import printable
+from palyra.flow.policy.toml_strain import toml_strain
 from palyra.flow.policy.vocabulary import (
     actions,
     context_attributes,

@@ -35,6 +35,7 @@ from palyra.core.nearest import nearest
 from palyra.core.pack import MOST_MEMBERS, Members
 from palyra.core.policy_request import EntityUid
 from palyra.flow.policy.sources import Fault, printable
+from palyra.flow.policy.toml_strain import toml_strain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -43,12 +44,6 @@ TABLES: Final = ("roles", "groups", "tool_groups")
 MOST_PARENTS: Final = 128
 """Roles and groups that one thing may be in: every decision about it looks at all of them (I13)."""
 LARGEST_FILE_BYTES: Final = 2 << 20
-MOST_VALUES: Final = 200_000
-"""With the parts of keys: commas, equals signs and dots outside texts."""
-MOST_KEY_PARTS: Final = 6
-"""Of a key such as ``case.context.files``. TOML's reader takes time by their square."""
-MOST_OPEN_BRACKETS: Final = 16
-"""With these limits, TOML's reader takes no longer than about two seconds (I13)."""
 _MOST_FAULTS: Final = 100
 _MOST_COMPARISONS: Final = 2_000
 """Names that are looked at to say what was meant, for all faults of a file together (I13)."""
@@ -60,18 +55,6 @@ _ALIASES: Final = {"user": "operator"}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
 _PLACE: Final = re.compile(r" ?\(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)$")
 _NESTED: Final = {"groups": "group:", "tool_groups": "tool_group:"}
-_TEXT_OR_COMMENT: Final = re.compile(
-    r"#[^\n]*+"
-    r'|"""(?:[^"\\]++|\\.|"(?!""))*+"""(?:""?)?+'
-    r"|'''(?:[^']++|'(?!''))*+'''(?:''?)?+"
-    r'|"(?!"")(?:[^"\\\n]++|\\.)*+"'
-    r"|'(?!'')[^'\n]*+'"
-    r"|[\"'].*+",  # is not closed: TOML's reader goes no further either
-    re.DOTALL,
-)
-_NOT_BRACKETS: Final = re.compile(r"[^\[\]{}]++")
-_ONE_KIND: Final = str.maketrans("{}", "[]")
-_LONG_KEY: Final = re.compile(rf"(?:\.[^.,=\[\]{{}}\n]*+){{{MOST_KEY_PARTS}}}")
 
 
 class Memberships:
@@ -139,25 +122,6 @@ def read_members(body: bytes, source: str) -> Members | tuple[Fault, ...]:
     with suppress(_EnoughFaultsError):
         reader.read(document)
     return tuple(reader.faults) if reader.faults else Members(**reader.tables)
-
-
-def toml_strain(text: str) -> str:
-    """Say why TOML's reader could take long over ``text``, or nothing. Takes linear time (I13).
-
-    What it leaves out, texts and comments, ends where TOML's reader says so, up to the first place
-    where that reader gives up.
-    """
-    bare = _TEXT_OR_COMMENT.sub("_", text)
-    if sum(map(bare.count, ",=.")) > MOST_VALUES:
-        return f"there are over {MOST_VALUES} values and parts of keys"
-    if _LONG_KEY.search(bare):
-        return f"a key has more than {MOST_KEY_PARTS} parts; put names with dots into quotes"
-    brackets = _NOT_BRACKETS.sub("", bare).translate(_ONE_KIND)
-    for _ in range(MOST_OPEN_BRACKETS):
-        brackets = brackets.replace("[]", "")  # one level, the innermost
-    if "[]" in brackets or brackets.count("[") > MOST_OPEN_BRACKETS:
-        return f"the file is nested too deeply: over {MOST_OPEN_BRACKETS} brackets in each other"
-    return ""
 
 
 class _EnoughFaultsError(Exception):
