@@ -279,3 +279,21 @@ async def test_an_attempt_at_what_is_not_there_is_on_record_too(tmp_path: Path) 
             with pytest.raises(NotPermittedError):
                 await attempt
         assert len(simulator.bodies("action.refused")) == 2
+
+
+@pytest.mark.invariant("I6")
+async def test_an_act_that_policy_asks_about_is_refused_to_whoever_wants_it(
+    tmp_path: Path,
+) -> None:
+    text = (
+        '@id("own.second") @reason("somebody else must agree") forbid (principal,'
+        ' action == Action::"posture.set", resource) unless { context.approved };'
+    )
+    async with GateSimulator(tmp_path / "home") as simulator:
+        act, pack = operations(simulator), pack_of(text)
+        await act.stage_pack(pack, credential=OWNER)
+        await act.activate_pack(pack.digest, credential=OWNER, reason="")
+        with pytest.raises(NotPermittedError, match="somebody else must agree"):
+            await act.set_posture(DISABLED, credential=OWNER)
+        assert simulator.bodies("action.refused")[-1]["decision"]["verdict"] == "needs_approval"
+        assert simulator.composition.ledger.postures() == ()

@@ -365,6 +365,14 @@ def test_what_is_remembered_depends_on_what_policies_look_at() -> None:
         assert judge(rules, ask(call)).verdict is expected
 
 
+def test_what_is_remembered_depends_on_what_the_reasons_look_at_too() -> None:
+    rules = Rules(bare_pack(own("permit (principal is Device, action, resource);")))
+    assert judge(rules, ask()).code is Code.POLICY_NO_PERMIT
+    assert judge(rules, ask(allowed_tools=())).code is Code.TOOL_NOT_ALLOWLISTED
+    assert judge(rules, ask(allowed_channels=("grpc",))).code is Code.CHANNEL_NOT_ALLOWED
+    assert judge(rules, ask()).code is Code.POLICY_NO_PERMIT
+
+
 def test_a_policy_about_time_or_budget_is_asked_anew() -> None:
     text = own("forbid (principal, action, resource) when { context.time.hour >= 22 };")
     rules = rules_of(text)
