@@ -60,6 +60,11 @@ class HeldRules:
         self.settings = settings
         self.version += 1
 
+    def rules_version(self) -> int:
+        if self.fault is not None:
+            raise self.fault
+        return self.version
+
     def rules_in_force(self) -> RulesInForce:
         if self.fault is not None:
             raise self.fault

@@ -103,6 +103,9 @@ class StagedPack(msgspec.Struct, frozen=True, kw_only=True):
 class RulesStore(Protocol):
     """Reads of policies and postures."""
 
+    def rules_version(self) -> int:
+        """Count the changes of the rules so far; 0 before the first start. Asked at each call."""
+
     def rules_in_force(self) -> RulesInForce | None:
         """Return which rules hold at this moment; ``None`` before the first start."""
 

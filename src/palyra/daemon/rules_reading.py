@@ -36,6 +36,10 @@ class PackagedRules:
             policy_digest=pack.digest, staged_at_ms=0, was_active=True, body=pack.encoded()
         )
 
+    def rules_version(self) -> int:
+        """Count the first start."""
+        return 1
+
     def rules_in_force(self) -> RulesInForce:
         """Return the rules of the first start."""
         return RulesInForce(version=1, policy_digest=self._kept.policy_digest)

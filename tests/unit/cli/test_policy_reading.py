@@ -27,6 +27,9 @@ DIGESTS = ("abcdef01" + "0" * 56, "abcdef01" + "1" * 56, "1234567890" + "2" * 54
 class Kept:
     """A store of packs that are only names."""
 
+    def rules_version(self) -> int:
+        return 0
+
     def rules_in_force(self) -> RulesInForce | None:
         return None
 

@@ -59,7 +59,6 @@ class Decider:
 
     def decide_act(self, act: Act) -> Decision:
         """Return the verdict on what somebody wants to manage; a fault is a refusal (I1)."""
-        self._engine.refresh()
         try:
             return self._engine.decide_act(act)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)

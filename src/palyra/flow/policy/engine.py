@@ -6,6 +6,7 @@ The rules are held as one value that is replaced as a whole, so no decision mixe
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
@@ -78,9 +79,10 @@ class CedarPolicy:
         self._inquiries = inquiries
         self._clock = clock
         self._fallback = fallback
+        self._fresh_in: asyncio.AbstractEventLoop | None = None
         self.snapshot_digest = snapshot_digest
         self._in_force = _InForce(version=-1, rules=None, policy_digest=_NO_RULES, postures={})
-        self.refresh()
+        self._take_up()
 
     @property
     def policy_digest(self) -> PolicyDigest:
@@ -98,13 +100,29 @@ class CedarPolicy:
         return self._in_force.rules
 
     def refresh(self) -> None:
-        """Take up the rules that are in force now."""
+        """Take up the rules that are in force now.
+
+        Within one turn of the event loop they are looked up once: calls that come together are
+        recorded together after it, and the store launches none that older rules have decided (I4).
+        """
+        loop = _running_loop()
+        if loop is not None and loop is self._fresh_in:
+            return
+        self._take_up()
+        if loop is not None:
+            self._fresh_in = loop
+            loop.call_soon(self._grow_stale)
+
+    def _grow_stale(self) -> None:
+        self._fresh_in = None
+
+    def _take_up(self) -> None:
         known = self._in_force
         try:
+            if self._store.rules_version() == known.version and not known.is_blind:
+                return
             now = self._store.rules_in_force()
             version = now.version if now is not None else 0
-            if version == known.version and not known.is_blind:
-                return
             digest = now.policy_digest if now is not None else _NO_RULES
             rules = known.rules if digest == known.policy_digest else self._load(digest)
             self._in_force = _InForce(
@@ -134,6 +152,7 @@ class CedarPolicy:
 
     def decide_act(self, act: Act) -> Decision:
         """Return the verdict on what somebody wants to manage."""
+        self._take_up()
         in_force = self._in_force
         if in_force.rules is None and not in_force.is_blind:
             # Otherwise nobody could ever put a pack into force that can be loaded.
@@ -190,6 +209,13 @@ class CedarPolicy:
         except IntegrityError as error:
             _log.error("the policy pack in force cannot be loaded: %s", error)
             return None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def load_rules(body: bytes, digest: PolicyDigest) -> Rules:

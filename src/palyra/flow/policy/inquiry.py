@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 EXECUTE: Final = "tool.execute"
 WAIVE: Final = "approval.waive"
+_MOST_FRAMES: Final = 1024
 _MOST_LONG: Final = (1 << 53) - 1
 """Cedar's Long goes further, but canonical JSON does not."""
 _TYPES: Final = {
@@ -137,6 +138,7 @@ class Inquiries:
         self._allow_sensitive = _BOOLS[snapshot.allow_sensitive_tools]
         self._assurance = _text(assurance)
         self._administrators = administrators
+        self._frame = lru_cache(maxsize=_MOST_FRAMES)(self._new_frame)  # I13
 
     def about_call(
         self, proposal: Proposal, *, left: BudgetLeft, posture: Posture, now_ms: int
@@ -146,47 +148,76 @@ class Inquiries:
         Raises:
             ValueError: a number is beyond what policies can compare.
         """
-        principal, facts = proposal.principal, proposal.facts
-        is_operator = principal.kind is PrincipalKind.OPERATOR
-        attributes = {
-            "allow_sensitive_tools": self._allow_sensitive,
-            "approved": "false",
-            "assurance": self._assurance,
-            "budget": _budget(left),
-            "capabilities": _capabilities(proposal.capabilities),
-            "channel": _text(proposal.channel),
-            "depth": str(proposal.depth),
-            "duration_ms": _long(facts.duration_ms),
-            "files": "",
-            "initiated": _BOOLS[is_operator and proposal.depth == 0],
-            "is_allowlisted_skill": "false",
-            "is_allowlisted_tool": _BOOLS[proposal.tool in self._tools],
-            "is_channel_allowed": self._is_allowed(proposal.channel, self._channels),
-            "is_complete": _BOOLS[facts.left_out == 0],
-            "is_principal_allowed": self._is_allowed(str(principal), self._principals),
-            "is_sensitive_action": _BOOLS[proposal.is_sensitive],
-            "lifts_ceiling": "false",
-            "network": "",
-            "plan": _plan(proposal.plan),
-            "posture": f'"{posture}"',
-            "process": "",
-            "risk": f'"{risk_of(proposal.capabilities, facts)}"',
-            "run": f'"{proposal.run_id}"',
-            "session": f'"{proposal.session_id}"',
-            "size_bytes": _long(facts.size_bytes),
-            "time": _time(now_ms),
-            "tool_version": f'"{proposal.tool_version}"',
-        }
-        _add_facts(attributes, facts, workspace=workspace_of(proposal))
+        facts = proposal.facts
+        attributes = dict(
+            self._frame(
+                proposal.principal,
+                proposal.tool,
+                proposal.tool_version,
+                proposal.capabilities,
+                proposal.is_sensitive,
+                proposal.plan,
+                proposal.channel,
+                proposal.depth,
+                posture,
+            )
+        )
+        attributes["budget"] = _budget(left)
+        attributes["run"] = f'"{proposal.run_id}"'
+        attributes["session"] = f'"{proposal.session_id}"'
+        attributes["time"] = _time(now_ms)
+        if facts is not NO_FACTS or proposal.workspace is not None:
+            attributes = _with_facts(attributes, proposal)
         return Inquiry(
-            principal=uid_of(principal),
-            roles=self.roles_of(principal),
+            principal=uid_of(proposal.principal),
+            roles=self.roles_of(proposal.principal),
             action=EXECUTE,
             resource=EntityUid("Tool", proposal.tool),
             groups=groups_of(proposal.tool, proposal.capabilities),
             attributes=attributes,
             left=left,
         )
+
+    def _new_frame(  # noqa: PLR0913, PLR0917 - what calls have in common, as a key
+        self,
+        principal: Principal,
+        tool: str,
+        tool_version: str,
+        capabilities: tuple[str, ...],
+        is_sensitive: bool,  # noqa: FBT001 - of a key
+        plan: SandboxPlan,
+        channel: str,
+        depth: int,
+        posture: Posture,
+    ) -> dict[str, str]:
+        """Return the attributes of every such call; those that differ each time are empty."""
+        is_operator = principal.kind is PrincipalKind.OPERATOR
+        return {
+            "allow_sensitive_tools": self._allow_sensitive,
+            "approved": "false",
+            "assurance": self._assurance,
+            "budget": "",
+            "capabilities": _texts(capabilities),
+            "channel": _text(channel),
+            "depth": str(depth),
+            "duration_ms": "0",
+            "initiated": _BOOLS[is_operator and depth == 0],
+            "is_allowlisted_skill": "false",
+            "is_allowlisted_tool": _BOOLS[tool in self._tools],
+            "is_channel_allowed": self._is_allowed(channel, self._channels),
+            "is_complete": "true",
+            "is_principal_allowed": self._is_allowed(str(principal), self._principals),
+            "is_sensitive_action": _BOOLS[is_sensitive],
+            "lifts_ceiling": "false",
+            "plan": _plan(plan),
+            "posture": f'"{posture}"',
+            "risk": f'"{risk_of(capabilities, NO_FACTS)}"',
+            "run": "",
+            "session": "",
+            "size_bytes": "0",
+            "time": "",
+            "tool_version": f'"{tool_version}"',
+        }
 
     def about_act(self, act: Act) -> Inquiry:
         """Return the question about a management action."""
@@ -262,23 +293,26 @@ def _is_odd(path: str) -> bool:
     return not all(word.strip(".") for word in path.removesuffix("/").split("/"))
 
 
-def _add_facts(attributes: dict[str, str], facts: Facts, *, workspace: str | None) -> None:
-    """Fill in the records that the facts give, and take out the others."""
-    if workspace is None and not (facts.reads or facts.writes or facts.outside or facts.protected):
-        del attributes["files"]
-    else:
-        attributes["files"] = _files(facts, workspace or "")
+def _with_facts(attributes: dict[str, str], proposal: Proposal) -> dict[str, str]:
+    """Return the attributes with what the call is about, in the order of their names."""
+    facts, workspace = proposal.facts, workspace_of(proposal)
+    found = {
+        "duration_ms": _long(facts.duration_ms),
+        "is_complete": _BOOLS[facts.left_out == 0],
+        "risk": f'"{risk_of(proposal.capabilities, facts)}"',
+        "size_bytes": _long(facts.size_bytes),
+    }
+    if workspace is not None or facts.reads or facts.writes or facts.outside or facts.protected:
+        found["files"] = _files(facts, workspace or "")
     if facts.executable or facts.argv:
-        attributes["process"] = _process(facts)
-    else:
-        del attributes["process"]
+        found["process"] = _process(facts)
     if facts.hosts or facts.ports or facts.methods:
-        attributes["network"] = (
+        found["network"] = (
             f'{{"hosts":{_texts(facts.hosts)},"methods":{_texts(facts.methods)},'
             f'"ports":{_longs(facts.ports)}}}'
         )
-    else:
-        del attributes["network"]
+    both = attributes | found
+    return {name: both[name] for name in sorted(both)}
 
 
 def _files(facts: Facts, workspace: str) -> str:
@@ -318,11 +352,6 @@ def _plan(plan: SandboxPlan) -> str:
         f'{{"egress":{_texts(plan.egress)},"secrets":{_texts(plan.secrets)},'
         f'"tier":"{plan.tier}","writes":{_texts(plan.writes)}}}'
     )
-
-
-@lru_cache(maxsize=256)
-def _capabilities(capabilities: tuple[str, ...]) -> str:
-    return _texts(capabilities)
 
 
 def workspace_of(proposal: Proposal) -> str | None:

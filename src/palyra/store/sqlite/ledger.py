@@ -195,6 +195,10 @@ class Ledger:
         """Return the registered workspaces."""
         return self.reads.workspaces()
 
+    def rules_version(self) -> int:
+        """Count the changes of the rules so far; 0 before the first start."""
+        return self._rules.rules_version()
+
     def rules_in_force(self) -> RulesInForce | None:
         """Return which rules hold at this moment; ``None`` before the first start."""
         return self._rules.rules_in_force()

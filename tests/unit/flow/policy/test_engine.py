@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -211,6 +212,9 @@ def test_a_pack_that_cannot_be_loaded_forbids_every_call_but_can_be_replaced(har
 @pytest.mark.invariant("I1")
 def test_before_the_first_start_everything_is_forbidden() -> None:
     class Empty(HeldRules):
+        def rules_version(self) -> int:
+            return 0
+
         def rules_in_force(self) -> None:  # type: ignore[override]
             return None
 
@@ -263,3 +267,39 @@ def test_the_call_and_the_caller_may_change_between_two_decisions() -> None:
     verdicts = [policy.decide(call, left=LEFT).verdict for call in (*calls, *reversed(calls))]
     assert verdicts == [*verdicts[:3], *reversed(verdicts[:3])]
     assert verdicts[:3] == [Verdict.ALLOW, Verdict.ASK, Verdict.ALLOW]
+
+
+async def test_rules_are_looked_up_once_in_a_turn_of_the_event_loop() -> None:
+    store = HeldRules(pack_of())
+    policy = engine(store)
+    policy.refresh()
+    store.activate(pack_of(FORBID_ECHO))
+    policy.refresh()
+    assert policy.decide(PROPOSAL, left=LEFT).verdict is Verdict.ALLOW
+    assert policy.decide_act(activation()).rules_version == store.version
+    store.activate(pack_of())
+    await asyncio.sleep(0)
+    policy.refresh()
+    assert policy.rules_version == store.version
+
+
+def test_without_an_event_loop_rules_are_looked_up_each_time() -> None:
+    store = HeldRules(pack_of())
+    policy = engine(store)
+    for pack in (pack_of(FORBID_ECHO), pack_of()):
+        store.activate(pack)
+        policy.refresh()
+        assert policy.policy_digest == pack.digest
+
+
+def test_what_was_fresh_in_a_loop_that_ended_is_not_in_the_next() -> None:
+    store = HeldRules(pack_of())
+    policy = engine(store)
+
+    async def refresh() -> None:
+        policy.refresh()
+
+    asyncio.run(refresh())
+    store.activate(pack_of(FORBID_ECHO))
+    asyncio.run(refresh())
+    assert policy.policy_digest == store.digest
