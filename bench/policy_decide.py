@@ -25,6 +25,7 @@ from bench.policy_scene import (
     scene_under,
 )
 from palyra.core.decision import Decision, Verdict
+from palyra.flow.policy.inquiry import inquiry_of
 from palyra.flow.policy.vocabulary import schema_text
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _request(asked: PolicyRequest) -> dict[str, Any]:
         "principal": _uid(asked.principal),
         "action": {"type": "Action", "id": asked.action},
         "resource": _uid(asked.resource),
-        "context": json.loads(bytes(asked.context)),
+        "context": json.loads(inquiry_of(asked).context_json),
     }
 
 

@@ -31,4 +31,5 @@ class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[EntityUid, ...]
     """What the resource is in: groups and capabilities by what it is."""
     context: msgspec.Raw
-    """Canonical JSON of the call as it stands, before any supposed approval."""
+    """Canonical JSON of the call as it stands, before any supposed approval; without attributes
+    that are as usual: see :data:`palyra.flow.policy.inquiry.USUAL`."""

@@ -11,6 +11,7 @@ import posixpath
 import shlex
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -49,6 +50,32 @@ _BOOLS: Final = {True: "true", False: "false"}
 _NO_PLAN: Final = SandboxPlan()
 _UNLIMITED: Final = BudgetLeft(run=1, session=1, agent_hour=1)
 _budgets: Final = msgspec.json.Decoder(BudgetLeft)
+
+
+USUAL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "allow_sensitive_tools": "false",
+        "approved": "false",
+        "capabilities": "[]",
+        "depth": "0",
+        "duration_ms": "0",
+        "initiated": "false",
+        "is_allowlisted_skill": "false",
+        "is_allowlisted_tool": "true",
+        "is_channel_allowed": "true",
+        "is_complete": "true",
+        "is_principal_allowed": "true",
+        "is_sensitive_action": "false",
+        "lifts_ceiling": "false",
+        "plan": '{"egress":[],"secrets":[],"tier":"none","writes":[]}',
+        "posture": '"always_allow"',
+        "risk": '"low"',
+        "size_bytes": "0",
+    }
+)
+"""What is left out of a journaled question, and means this there. It never changes: journals are
+read for ever. An attribute that comes later is added here with what it means for older questions.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +120,16 @@ class Inquiry:
             action=self.action,
             resource=self.resource,
             groups=self.groups,
-            context=msgspec.Raw(self.context_json.encode()),
+            context=msgspec.Raw(self._telling_json.encode()),
         )
+
+    @property
+    def _telling_json(self) -> str:
+        """The context without what goes without saying, as canonical JSON."""
+        fields = [
+            f'"{name}":{text}' for name, text in self.attributes.items() if USUAL.get(name) != text
+        ]
+        return "{" + ",".join(fields) + "}"
 
 
 def inquiry_of(request: PolicyRequest) -> Inquiry:
@@ -106,7 +141,9 @@ def inquiry_of(request: PolicyRequest) -> Inquiry:
     context = orjson.loads(bytes(request.context))
     if not isinstance(context, dict):
         raise ValueError("the context is not an object")  # noqa: TRY004 - of data, not of a type
-    attributes = {name: canonicalize(context[name]).decode() for name in sorted(context)}
+    told = {name: canonicalize(value).decode() for name, value in context.items()}
+    both = {**USUAL, **told}
+    attributes = {name: both[name] for name in sorted(both)}
     try:
         left = _budgets.decode(attributes.get("budget", ""))
     except msgspec.MsgspecError as error:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cedarpy
@@ -20,6 +22,7 @@ from palyra.core.session import BudgetLeft
 from palyra.core.workspace import Workspace
 from palyra.flow.policy.cedar import build_entities, evaluate
 from palyra.flow.policy.inquiry import (
+    USUAL,
     Inquiries,
     Inquiry,
     common_folder,
@@ -145,6 +148,23 @@ def test_what_is_journaled_is_taken_up_again_exactly(proposal: Proposal) -> None
     again = inquiry_of(inquiry.request)
     assert again == inquiry
     assert again.request == inquiry.request
+
+
+def test_what_goes_without_saying_is_not_journaled_and_never_changes_its_meaning() -> None:
+    told = orjson.loads(bytes(ask().request.context))
+    assert sorted(told) == [
+        "assurance",
+        "budget",
+        "channel",
+        "run",
+        "session",
+        "time",
+        "tool_version",
+    ]
+    digest = hashlib.sha256(canonicalize(dict(USUAL))).hexdigest()
+    assert digest == "1afb3f4e56058ab1278248f1da7ce52f7380dfea6a8469d377ffa1558d3247be"
+    page = (Path(__file__).parents[4] / "docs/reference/journal-format.md").read_text("utf-8")
+    assert all(f"`{name}`" in page for name in USUAL)
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"budget":7}', b'{"budget":{"run":1}}', b"x"])
