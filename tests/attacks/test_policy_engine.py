@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from palyra.core.decision import Decision
     from palyra.core.pack import Pack
+    from palyra.core.permit import Permit
     from palyra.core.proposal import Proposal
     from palyra.core.result import CallResult
 
@@ -354,3 +355,34 @@ async def _answered(simulator: GateSimulator, call_id: str) -> CallResult:
         )
     )
     return await simulator.gate.resume(CallId(call_id), credential=AGENT_CREDENTIAL)
+
+
+@pytest.mark.invariant("I4")
+async def test_rules_that_change_as_a_pending_call_goes_on_are_looked_up_again(
+    tmp_path: Path,
+) -> None:
+    quiet = pack_of(own('forbid (principal, action, resource == Tool::"test.dangerous");'))
+    home = tmp_path / "home"
+    tools = (dangerous,)
+    async with (
+        GateSimulator(home, tools=tools) as one,
+        GateSimulator(home, tools=tools, series=1) as other,
+    ):
+        pending = await one.call("test.dangerous", wait=False)
+        await other.composition.operations.stage_pack(quiet, credential=OWNER)
+        launched, changes = one.gate.scribe.pending_launched, list[str]()
+
+        async def overtaken(proposal: Proposal, decision: Decision, permit: Permit) -> None:
+            if not changes:
+                changes.append(quiet.digest)
+                await other.composition.operations.activate_pack(
+                    quiet.digest, credential=OWNER, reason="in between"
+                )
+            await launched(proposal, decision, permit)
+
+        one.gate.scribe.pending_launched = overtaken  # type: ignore[method-assign]
+        result = await _answered(one, str(pending.call_id))
+        assert result.state == "denied"
+        assert result.decision.policies == ("own",)
+        assert "call.launched" not in one.kinds(about=str(pending.call_id))
+        assert one.verified().ok

@@ -10,6 +10,7 @@ import pytest
 
 from palyra.core.capability import Capability
 from palyra.core.decision import Verdict
+from palyra.core.digest import PolicyDigest
 from palyra.core.errors import NotPermittedError
 from palyra.core.facts import Facts
 from palyra.core.posture import Posture, PostureScope, PostureSetting
@@ -130,7 +131,7 @@ def _explained(archive: Archive) -> set[str]:
         if inquiry is None:
             assert past.verdict is Verdict.FORBID  # refused before policy was asked
             continue
-        kept = archive.pack(past.policy_digest)  # type: ignore[arg-type]
+        kept = archive.pack(PolicyDigest(past.policy_digest))
         assert kept is not None
         rules = load_rules(kept.body, kept.policy_digest)
         assert is_reproduced(past, rules), past

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from palyra.core.decision import Verdict
+from palyra.core.digest import PolicyDigest
 from palyra.daemon.embedded import EmbeddedGate
 from palyra.flow.policy.engine import load_rules
 from palyra.flow.policy.presets import packaged_pack
@@ -58,7 +59,7 @@ async def test_no_decision_mixes_two_packs_and_the_journal_shows_which_one_it_wa
     for result in results:
         decision = result.decision
         own = {each for each in decision.policies if not each.startswith("palyra.")}
-        assert own <= IDS[decision.policy_digest]  # type: ignore[index]
+        assert own <= IDS[PolicyDigest(decision.policy_digest)]
     archive = Archive(home, busy_timeout_ms=5000)
     try:
         assert verify_journal(archive).ok
@@ -78,7 +79,7 @@ def _all_reproduced(archive: Archive) -> int:
     for past in past_decisions(archive):
         assert past.request is not None
         if past.code != "policy.changed":  # said at the commit, not by policy
-            assert is_reproduced(past, rules[past.policy_digest]), past  # type: ignore[index]
+            assert is_reproduced(past, rules[PolicyDigest(past.policy_digest)]), past
         else:
             assert past.verdict is Verdict.FORBID
         count += 1

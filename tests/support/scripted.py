@@ -79,7 +79,7 @@ class ScriptedPolicy:
         self._changes = 0
         self.rules_version = 0
 
-    def refresh(self) -> None:
+    def refresh(self, *, at_once: bool = False) -> None:
         """Have nothing to take up: a test changes this policy itself."""
 
     def roles_of(self, principal: Principal) -> tuple[str, ...]:

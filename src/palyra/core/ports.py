@@ -122,8 +122,12 @@ class RulesStore(Protocol):
 class PolicyEngine(Protocol):
     """Stage 2. Never raises for a call it dislikes; what it cannot decide it forbids (I1)."""
 
-    def refresh(self) -> None:
-        """Take up what has changed in the rules; decisions until then rest on the old ones."""
+    def refresh(self, *, at_once: bool = False) -> None:
+        """Take up what has changed in the rules; decisions until then rest on the old ones.
+
+        Calls that come together may be decided by what was looked up for the first of them; whoever
+        was told that the rules have changed asks ``at_once``.
+        """
 
     @property
     def rules_version(self) -> int:

@@ -40,7 +40,6 @@ class Decider:
         if isinstance(subject, Malformed):
             decision = self._forbid(subject, subject.code, subject.reason, hint=subject.hint)
             return msgspec.structs.replace(decision, path=subject.path)
-        self._engine.refresh()
         left = self._store.budget_left(subject, limits=self._limits, at_ms=subject.proposed_at_ms)
         if is_charged:
             left = BudgetLeft(
@@ -49,6 +48,8 @@ class Decider:
                 agent_hour=max(left.agent_hour, 0) + 1,
             )
         try:
+            # Whoever was charged before comes back because time has passed, or the rules changed.
+            self._engine.refresh(at_once=is_charged)
             decision = self._engine.decide(subject, left=left)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
             _log.error("policy failed on call %s: %s", subject.call_id, trace_of(error))
@@ -72,8 +73,12 @@ class Decider:
 
     def confirm(self, proposal: Proposal, decision: Decision) -> Decision:
         """Return the decision under the policies of this moment: the same one if none changed."""
-        self._engine.refresh()
         engine = self._engine
+        try:
+            engine.refresh()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a refusal (I1)
+            _log.error("policy failed on call %s: %s", proposal.call_id, trace_of(error))
+            return self._forbid(proposal, Code.POLICY_FAULT, "")
         now = (engine.rules_version, engine.policy_digest, engine.snapshot_digest)
         if now == (decision.rules_version, decision.policy_digest, decision.snapshot_digest):
             return decision

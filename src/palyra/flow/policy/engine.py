@@ -99,14 +99,15 @@ class CedarPolicy:
         """The pack in force, loaded; ``None`` if it cannot be."""
         return self._in_force.rules
 
-    def refresh(self) -> None:
+    def refresh(self, *, at_once: bool = False) -> None:
         """Take up the rules that are in force now.
 
-        Within one turn of the event loop they are looked up once: calls that come together are
-        recorded together after it, and the store launches none that older rules have decided (I4).
+        Within one turn of the event loop they are looked up once, unless ``at_once``: calls that
+        come together are recorded together after it, and the store launches none that older rules
+        have decided (I4).
         """
         loop = _running_loop()
-        if loop is not None and loop is self._fresh_in:
+        if loop is not None and loop is self._fresh_in and not at_once:
             return
         self._take_up()
         if loop is not None:
@@ -144,7 +145,7 @@ class CedarPolicy:
             inquiry = self._inquiries.about_call(
                 proposal, left=left, posture=posture, now_ms=now_ms
             )
-        except ValueError:
+        except (TypeError, ValueError):  # orjson's own fault is a TypeError
             refusal = MEANINGS[Code.POLICY_REQUEST_INVALID].sentence
             judgement = Judgement(Verdict.FORBID, Code.POLICY_REQUEST_INVALID, refusal)
             return self._decision(proposal.call_digest, judgement, None, in_force)

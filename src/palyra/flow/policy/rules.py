@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from palyra.core.decision import Verdict
 from palyra.core.errors import MEANINGS, Code
@@ -60,6 +60,9 @@ _NAMING_WAIVERS: Final = frozenset(key for key in _WAIVING if key.endswith(f'"{W
 _NO_POLICIES: Final = Slice(positions=(), policies=())
 _UNKEPT: Final = frozenset({Code.POLICY_FAULT, Code.POLICY_REQUEST_INVALID})
 """Judgements that may rest on attributes which no policy looks at."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _ScopeKey = tuple[EntityUid, tuple[str, ...], str, EntityUid, tuple[EntityUid, ...]]
 
@@ -301,7 +304,7 @@ def _key_of(shown: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return tuple(sorted(_LOOKED_AT.union(shown)))
 
 
-def _keep(cache: OrderedDict, key: object, value: object, *, limit: int) -> None:  # type: ignore[type-arg]
+def _keep(cache: OrderedDict[K, V], key: K, value: V, *, limit: int) -> None:
     """Remember a value and forget the oldest beyond the limit (I13)."""
     while len(cache) >= limit:
         cache.popitem(last=False)

@@ -174,3 +174,17 @@ def test_a_changed_policy_or_configuration_decides_anew() -> None:
     scene.policy.snapshot_digest = SnapshotDigest("0" * 64)
     confirmed = scene.decider.confirm(PROPOSAL, decision)
     assert confirmed.snapshot_digest == SnapshotDigest("0" * 64)
+
+
+@pytest.mark.invariant("I1")
+def test_rules_that_cannot_be_looked_up_forbid() -> None:
+    class Broken(ScriptedPolicy):
+        def refresh(self, *, at_once: bool = False) -> None:
+            raise MemoryError(at_once)
+
+    scene = Scene(Broken())
+    expected = scene.forbidden(Code.POLICY_FAULT, MEANINGS[Code.POLICY_FAULT].sentence)
+    assert scene.decider.decide(PROPOSAL) == expected
+    allowed = ScriptedPolicy().decide(PROPOSAL, left=BudgetLeft(run=1, session=1, agent_hour=1))
+    assert allowed.verdict is Verdict.ALLOW
+    assert scene.decider.confirm(PROPOSAL, allowed) == expected

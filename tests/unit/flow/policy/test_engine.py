@@ -232,6 +232,14 @@ def test_a_number_beyond_64_bits_is_forbidden_with_a_code(size: int) -> None:
     assert decision.request is None
 
 
+@pytest.mark.invariant("I1")
+def test_a_text_that_is_no_unicode_is_forbidden_with_a_code() -> None:
+    facts = msgspec.structs.replace(PROPOSAL.facts, writes=("\ud800",))
+    call = msgspec.structs.replace(PROPOSAL, facts=facts)
+    decision = engine(HeldRules(pack_of())).decide(call, left=LEFT)
+    assert (decision.verdict, decision.code) == (Verdict.FORBID, Code.POLICY_REQUEST_INVALID)
+
+
 @pytest.mark.invariant("I6")
 def test_acts_are_for_operators_with_the_role() -> None:
     store = HeldRules(pack_of(members=Members(roles={"administrator": ("agent:ada",)})))
@@ -276,6 +284,8 @@ async def test_rules_are_looked_up_once_in_a_turn_of_the_event_loop() -> None:
     store.activate(pack_of(FORBID_ECHO))
     policy.refresh()
     assert policy.decide(PROPOSAL, left=LEFT).verdict is Verdict.ALLOW
+    policy.refresh(at_once=True)
+    assert policy.decide(PROPOSAL, left=LEFT).verdict is Verdict.FORBID
     assert policy.decide_act(activation()).rules_version == store.version
     store.activate(pack_of())
     await asyncio.sleep(0)
