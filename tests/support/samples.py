@@ -43,7 +43,7 @@ from palyra.core.pack import Effect, Members, Pack, Policy
 from palyra.core.plan import SandboxPlan
 from palyra.core.policy_request import EntityUid, PolicyRequest
 from palyra.core.principal import Assurance, Credential, Principal, PrincipalKind
-from palyra.core.proposal import Proposal
+from palyra.core.proposal import Malformed, Proposal
 from palyra.core.snapshot import ToolCallPolicySnapshot
 
 AGENT = Principal(kind=PrincipalKind.AGENT, name="ada")
@@ -85,6 +85,25 @@ PROPOSAL = Proposal(
     call_digest=CALL,
     plan_digest=PLAN,
     timeout_ms=30_000,
+    proposed_at_ms=NOW_MS,
+)
+
+MALFORMED = Malformed(
+    call_id=CALL_ID,
+    request_id=None,
+    principal=AGENT,
+    credential_id=CREDENTIAL_ID,
+    session_id=SESSION_ID,
+    run_id=RUN_ID,
+    parent_call_id=None,
+    depth=0,
+    tool="palyra.echo",
+    tool_version="1.0.0",
+    call_digest=CALL,
+    code=Code.INPUT_INVALID,
+    reason="/text: expected a string",
+    hint="send one",
+    path="/text",
     proposed_at_ms=NOW_MS,
 )
 

@@ -14,7 +14,6 @@ from palyra.core.execution import Failure, Outcome
 from palyra.core.ids import KeyId, LogId
 from palyra.core.lifecycle import CallState
 from palyra.core.obligations import Obligations
-from palyra.core.proposal import Malformed
 from palyra.core.result import (
     ApprovalView,
     CallResult,
@@ -35,10 +34,10 @@ from tests.support.samples import (
     ATTESTATION,
     CALL,
     CALL_ID,
-    CREDENTIAL_ID,
     DECISION_RECORD,
     FORBID,
     GRANT,
+    MALFORMED,
     NOW_MS,
     OPERATOR,
     PLAN,
@@ -61,23 +60,14 @@ TIMEOUT = Outcome(
     limit="time",
     duration_ms=5,
 )
-MALFORMED = Malformed(
-    call_id=CALL_ID,
-    request_id=None,
-    principal=AGENT,
-    credential_id=CREDENTIAL_ID,
-    session_id=SESSION_ID,
-    run_id=RUN_ID,
-    parent_call_id=None,
-    depth=0,
+UNREADABLE = msgspec.structs.replace(
+    MALFORMED,
     tool="palyra.ecko",
     tool_version="",
-    call_digest=CALL,
     code=Code.TOOL_UNKNOWN,
     reason="no such tool",
     hint="",
     path="/tool",
-    proposed_at_ms=NOW_MS,
 )
 RECEIPT = Receipt(
     index=9,
@@ -164,7 +154,7 @@ def test_outcome_of_a_call_that_timed_out() -> None:
 
 
 def test_refused_call_has_no_outcome_and_a_malformed_one_no_plan() -> None:
-    result = call_result(MALFORMED, FORBID, state=CallState.DENIED)
+    result = call_result(UNREADABLE, FORBID, state=CallState.DENIED)
     assert (result.plan_digest, result.outcome, result.attestation) == ("", None, None)
     assert (result.decision.verdict, result.tool) == ("deny", "palyra.ecko")
 
@@ -247,7 +237,7 @@ def test_place_without_a_receipt_is_the_index() -> None:
 
 
 def test_result_without_an_attestation_has_no_place() -> None:
-    result = call_result(MALFORMED, FORBID, state=CallState.DENIED)
+    result = call_result(UNREADABLE, FORBID, state=CallState.DENIED)
     assert with_place(result, RECEIPT) is result
 
 

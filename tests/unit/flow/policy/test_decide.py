@@ -9,18 +9,13 @@ import pytest
 from palyra.core.decision import Decision, Verdict
 from palyra.core.digest import CallDigest, SnapshotDigest
 from palyra.core.errors import MEANINGS, Code, StoreError
-from palyra.core.proposal import Malformed
 from palyra.core.session import BudgetLeft, BudgetLimits
 from palyra.flow.policy.decide import Decider
 from tests.support.samples import (
-    AGENT,
     CALL,
-    CALL_ID,
-    CREDENTIAL_ID,
+    MALFORMED,
     NOW_MS,
     PROPOSAL,
-    RUN_ID,
-    SESSION_ID,
 )
 from tests.support.scripted import ScriptedPolicy
 
@@ -29,24 +24,6 @@ if TYPE_CHECKING:
     from palyra.core.session import Run
 
 LIMITS = BudgetLimits(max_calls_per_run=3, max_calls_per_session=4, max_calls_per_agent_hour=5)
-MALFORMED = Malformed(
-    call_id=CALL_ID,
-    request_id=None,
-    principal=AGENT,
-    credential_id=CREDENTIAL_ID,
-    session_id=SESSION_ID,
-    run_id=RUN_ID,
-    parent_call_id=None,
-    depth=0,
-    tool="palyra.echo",
-    tool_version="1.0.0",
-    call_digest=CALL,
-    code=Code.INPUT_INVALID,
-    reason="/text: expected a string",
-    hint="send one",
-    path="/text",
-    proposed_at_ms=NOW_MS,
-)
 
 
 class Purse:

@@ -21,11 +21,9 @@ from palyra.core.lifecycle import CallState
 from palyra.core.obligations import Obligations
 from palyra.core.permit import Permit
 from palyra.core.principal import Assurance
-from palyra.core.proposal import Malformed
 from palyra.flow.seal.attest import Attestor, decision_record, permit_record
 from palyra.flow.seal.signatures import PublicKey
 from tests.support.samples import (
-    AGENT,
     ALLOW,
     APPROVAL,
     ASK,
@@ -35,6 +33,7 @@ from tests.support.samples import (
     DECISION_RECORD,
     FORBID,
     GRANT,
+    MALFORMED,
     NOW_MS,
     PERMIT_ID,
     PERMIT_RECORD,
@@ -62,24 +61,7 @@ SUCCEEDED = Execution(
     started_at_ms=NOW_MS + 1,
     ended_at_ms=NOW_MS + 4,
 )
-MALFORMED = Malformed(
-    call_id=CALL_ID,
-    request_id=None,
-    principal=AGENT,
-    credential_id=CREDENTIAL_ID,
-    session_id=SESSION_ID,
-    run_id=RUN_ID,
-    parent_call_id=None,
-    depth=0,
-    tool="palyra.echo",
-    tool_version="1.0.0",
-    call_digest=CALL,
-    code=Code.INPUT_INVALID,
-    reason="no",
-    hint="",
-    path="",
-    proposed_at_ms=NOW_MS,
-)
+UNREADABLE = msgspec.structs.replace(MALFORMED, reason="no", hint="", path="")
 STATEMENT = Statement(
     attestation_id=FIRST_ID,
     call_id=CALL_ID,
@@ -194,7 +176,7 @@ def test_a_refusal_is_attested_without_a_permit() -> None:
 
 def test_a_malformed_call_is_attested_without_a_plan() -> None:
     attestation = attestor().not_executed(
-        MALFORMED,
+        UNREADABLE,
         FORBID,
         state=CallState.DENIED,
         code=Code.TOOL_NOT_ALLOWLISTED,

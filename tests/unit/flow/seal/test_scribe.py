@@ -31,7 +31,6 @@ from palyra.core.obligations import Obligations
 from palyra.core.permit import Permit
 from palyra.core.ports import Recorded
 from palyra.core.principal import Assurance
-from palyra.core.proposal import Malformed
 from palyra.core.result import CallResult, read_ending
 from palyra.core.session import BudgetLeft
 from palyra.core.transitions import (
@@ -65,6 +64,7 @@ from tests.support.samples import (
     CALL_ID,
     CREDENTIAL_ID,
     FORBID,
+    MALFORMED,
     NOW_MS,
     OPERATOR,
     PERMIT_ID,
@@ -94,24 +94,7 @@ EXECUTION = Execution(
     started_at_ms=NOW_MS,
     ended_at_ms=NOW_MS,
 )
-MALFORMED = Malformed(
-    call_id=CALL_ID,
-    request_id=None,
-    principal=AGENT,
-    credential_id=CREDENTIAL_ID,
-    session_id=SESSION_ID,
-    run_id=RUN_ID,
-    parent_call_id=None,
-    depth=0,
-    tool="palyra.echo",
-    tool_version="1.0.0",
-    call_digest=CALL,
-    code=Code.INPUT_INVALID,
-    reason="no",
-    hint="",
-    path="/text",
-    proposed_at_ms=NOW_MS,
-)
+UNREADABLE = msgspec.structs.replace(MALFORMED, reason="no", hint="")
 DECIDED = CallDecided(
     call_id=CALL_ID,
     request_id=None,
@@ -285,7 +268,7 @@ async def test_a_refusal_is_recorded_and_attested(answer: Rejection | None, code
 
 async def test_a_malformed_call_is_recorded_without_its_arguments() -> None:
     notebook = Notebook()
-    await scribe(notebook).refused(MALFORMED, FORBID)
+    await scribe(notebook).refused(UNREADABLE, FORBID)
     decision = notebook.admit.events[0]
     assert decision == msgspec.structs.replace(
         DECIDED,
